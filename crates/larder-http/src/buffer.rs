@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use tokio::time::{Duration, Instant};
 
 use crate::status::Reason;
 
@@ -22,6 +23,8 @@ pub(crate) struct FillBuffer {
 #[derive(Debug)]
 struct State {
     chunks: Vec<Bytes>,
+    /// When the last chunk came.
+    grown_at: Instant,
     end: End,
     /// One place for each reader, with its waker while it waits.
     wakers: Vec<Option<Waker>>,
@@ -40,7 +43,13 @@ enum End {
 
 impl FillBuffer {
     pub(crate) fn new(chunks: Vec<Bytes>, declared: Option<u64>) -> Arc<FillBuffer> {
-        let state = State { chunks, end: End::Open, wakers: Vec::new(), free_places: Vec::new() };
+        let state = State {
+            chunks,
+            grown_at: Instant::now(),
+            end: End::Open,
+            wakers: Vec::new(),
+            free_places: Vec::new(),
+        };
         Arc::new(FillBuffer { state: Mutex::new(state), declared })
     }
 
@@ -49,7 +58,15 @@ impl FillBuffer {
     }
 
     pub(crate) fn append(&self, chunks: &[Bytes]) {
-        self.update(|state| state.chunks.extend_from_slice(chunks));
+        self.update(|state| {
+            state.chunks.extend_from_slice(chunks);
+            state.grown_at = Instant::now();
+        });
+    }
+
+    /// Whether nothing has come for so long.
+    pub(crate) fn is_stalled(&self, limit: Duration) -> bool {
+        self.lock().grown_at.elapsed() >= limit
     }
 
     pub(crate) fn end_for_client(&self) {

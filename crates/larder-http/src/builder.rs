@@ -259,7 +259,8 @@ impl Builder {
     }
 
     /// How long a request waits for the fill of another request before it calls the handler itself. After one has waited
-    /// in vain, further requests for its key do not wait for ten seconds. Zero: not at all. Default: 5 s.
+    /// in vain, further requests for its key do not wait for ten seconds. Zero: not at all. A body that has not grown for so
+    /// long, or for a second if that is more, is not read by further requests: they call the handler. Default: 5 s.
     pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
         self.wait_timeout = timeout;
         self
@@ -267,7 +268,7 @@ impl Builder {
 
     /// How long a fill may take to the end of the body. After that its response is not stored, its followers call the
     /// handler, and the next request starts a new fill. Its own client still gets the response. At most a year; longer
-    /// values are reduced to that. Default: 60 s.
+    /// values are reduced to that. Default: 60 s. A handler that takes longer and whose client has left is dropped.
     pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
         self.fill_timeout = timeout.min(MAX_FILL_TIMEOUT);
         self

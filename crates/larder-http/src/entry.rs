@@ -262,6 +262,11 @@ impl StoredResponse {
         matches!(self.body, StoredBody::Filling(_))
     }
 
+    /// Whether the fill runs, and nothing has come for so long.
+    pub(crate) fn is_stalled(&self, limit: Duration) -> bool {
+        matches!(&self.body, StoredBody::Filling(buffer) if buffer.is_stalled(limit))
+    }
+
     /// The stored headers, which include the validators.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers

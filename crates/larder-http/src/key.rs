@@ -148,7 +148,7 @@ pub(crate) fn target<B>(request: &Request<B>) -> &Uri {
 /// Whether a request for `uri` has another target than the rest of it that a nested router gets.
 pub(crate) fn is_rewritten(uri: &Uri, inner: &Uri) -> bool {
     let is_rest = uri.path().ends_with(inner.path()) || inner.path() == "/";
-    !std::ptr::eq(uri, inner) && !(is_rest && uri.query() == inner.query())
+    !(std::ptr::eq(uri, inner) || (is_rest && uri.query() == inner.query()))
 }
 
 /// Appends the key of a URI.

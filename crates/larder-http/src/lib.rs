@@ -38,8 +38,8 @@
 //!   [`Scope`] who may have its response; a [`gate`](Builder::gate) judges each request for a gated or private one, so
 //!   that a revoked session gets nothing from the cache. Some responses are never stored, even if the handler opts in:
 //!   those that set a cookie, are `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
-//! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, and so are the
-//!   fields that `Vary` names. Requests that name two authorities, have a body, or override their
+//! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, as the client sent them, and so
+//!   are the fields that `Vary` names. Requests that name two authorities, have a body, or override their
 //!   method bypass. POST and QUERY bypass too, except on routes with a [`BodyRule`], whose body is a part of the key.
 //! - **Only queries of GraphQL are answered.** On a route with [`BodyRule::graphql`] mutations, subscriptions and all that
 //!   is not understood are forwarded, and responses with `errors` are never stored.

@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::convert::identity;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, VARY};
@@ -43,6 +43,9 @@ use crate::request::RequestTraits;
 use crate::response_future::{AnswerFuture, ResponseFuture};
 use crate::route::route_of;
 use crate::status::{Outcome, Reason};
+
+/// The shortest pause after which nobody joins a body any more.
+const MIN_STALL: Duration = Duration::from_secs(1);
 
 /// A service behind a cache; made by [`HttpCacheLayer`](crate::HttpCacheLayer).
 ///
@@ -340,6 +343,9 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         }
         if call.traits.fields.has(FieldSet::RANGE) {
             return self.decline(call, Reason::Range);
+        }
+        if filling.is_stalled(self.cache().core().wait_timeout.max(MIN_STALL)) {
+            return self.decline(call, Reason::WaitTimeout);
         }
         let is_variant = filling.headers().contains_key(VARY);
         let headers = call.request.headers();

@@ -169,6 +169,24 @@ async fn hung_handlers_without_clients_leave_room_for_other_fills() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn body_that_has_stalled_is_not_joined() {
+    let (site, replies) = streaming_with(|builder| builder.wait_timeout(SECOND * 2), None);
+    let (frames, receiver) = tokio::sync::mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let first = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    frames.send(data("start")).unwrap();
+    settle().await;
+    tokio::time::sleep(SECOND).await;
+    let joined = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    assert_eq!(joined.headers()["cache-status"], "larder; fwd=uri-miss; collapsed");
+    tokio::time::sleep(SECOND).await;
+    replies.send(reply(vec![data("whole")])).unwrap();
+    let other = site.get("/").await;
+    assert_eq!((other.cache_status(), &other.body[..]), ("fwd=bypass; detail=wait-timeout", &b"whole"[..]));
+    drop((first, joined));
+}
+
+#[tokio::test(start_paused = true)]
 async fn client_of_a_late_handler_still_gets_its_response() {
     let site = Site::with(
         |builder| builder.fill_timeout(SECOND),
