@@ -184,10 +184,10 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// A [`BuildError`] that names the option, its value and its range.
     pub fn build(self) -> Result<Cache<K, V>, BuildError> {
         let capacity = self.capacity.ok_or(BuildError::NoCapacity)?;
-        in_range("capacity", capacity, 1, MAX_CAPACITY)?;
+        in_range(if self.by_weight { "weight" } else { "entries" }, capacity, 1, MAX_CAPACITY, "")?;
         for (name, time) in [("ttl", self.ttl), ("tti", self.tti)] {
             if let Some(time) = time {
-                in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL))?;
+                in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL), " ms")?;
             }
         }
         if !(self.max_share > 0.0 && self.max_share <= 1.0) {
@@ -197,10 +197,10 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             return Err(BuildError::Jitter(self.jitter));
         }
         if let Some(shards) = self.shards {
-            in_range("shards", shards as u64, 1, MAX_SHARDS as u64)?;
+            in_range("shards", shards as u64, 1, MAX_SHARDS as u64, "")?;
         }
         if let Some(entries) = self.expected_entries {
-            in_range("expected_entries", entries, 1, MAX_CAPACITY)?;
+            in_range("expected_entries", entries, 1, MAX_CAPACITY, "")?;
         }
         let known = self.expected_entries.or((!self.by_weight).then_some(capacity));
         let shards = self.shards.unwrap_or_else(|| match known {
@@ -236,11 +236,17 @@ fn default_shards(most_entries: u64, most: u64) -> usize {
     if shards <= most { shards } else { 1 << most.ilog2() }
 }
 
-fn in_range(option: &'static str, value: u64, least: u64, most: u64) -> Result<(), BuildError> {
+fn in_range(
+    option: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+    unit: &'static str,
+) -> Result<(), BuildError> {
     if (least..=most).contains(&value) {
         Ok(())
     } else {
-        Err(BuildError::Range { option, value, least, most })
+        Err(BuildError::Range { option, value, least, most, unit })
     }
 }
 
@@ -261,16 +267,18 @@ pub enum BuildError {
     #[error("a cache needs a capacity: call entries() or weight()")]
     NoCapacity,
     /// A number lies outside its range.
-    #[error("{option} is {value}; it must be from {least} to {most}")]
+    #[error("{option} is {value}{unit}; it must be from {least} to {most}{unit}")]
     Range {
         /// The name of the option.
         option: &'static str,
-        /// What it was set to; times in milliseconds.
+        /// What it was set to.
         value: u64,
         /// The smallest value allowed.
         least: u64,
         /// The largest value allowed.
         most: u64,
+        /// The unit of the numbers with a space before it: `" ms"` for times, otherwise empty.
+        unit: &'static str,
     },
     /// `max_share` lies outside its range.
     #[error("max_share is {0}; it must be above 0 and at most 1")]

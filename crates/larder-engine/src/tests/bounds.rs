@@ -11,10 +11,14 @@ fn builder_option_out_of_range_names_value_and_range() {
     let builder = || Cache::<u32, u32>::builder();
     let message = |builder: Builder<u32, u32>| builder.build().expect_err("out of range").to_string();
     assert_eq!(builder().build().expect_err("no capacity"), BuildError::NoCapacity);
-    assert_eq!(message(builder().entries(0)), "capacity is 0; it must be from 1 to 4611686018427387904");
+    assert_eq!(message(builder().entries(0)), "entries is 0; it must be from 1 to 4611686018427387904");
+    assert_eq!(
+        message(builder().weight(0, |_, _| 1)),
+        "weight is 0; it must be from 1 to 4611686018427387904"
+    );
     assert_eq!(
         message(builder().entries(1).ttl(Duration::ZERO)),
-        "ttl is 0; it must be from 1 to 281474976710654"
+        "ttl is 0 ms; it must be from 1 to 281474976710654 ms"
     );
     assert_eq!(message(builder().entries(1).shards(0)), "shards is 0; it must be from 1 to 65536");
     assert_eq!(message(builder().entries(1).jitter(1.5)), "jitter is 1.5; it must be from 0 to 1");
