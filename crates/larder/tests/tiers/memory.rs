@@ -275,7 +275,22 @@ fn option_out_of_range_is_refused_with_value_and_range() {
             format!("redis_connections is {connections}; it must be from 1 to 64")
         );
     }
-    assert!(message(builder().redis("gopher://x").build()).starts_with(r#"redis address "gopher://x": "#));
+    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, or redis+unix:///PATH";
+    for (url, shown) in
+        [("x", "x"), ("gopher://x", "gopher://x"), ("redis://ada:secret@h:99999", "redis://ada:***@h:99999")]
+    {
+        assert_eq!(message(builder().redis(url).build()), format!("redis address {shown:?}: {forms}"));
+    }
+    for (url, reason) in [
+        ("redis://", "missing hostname"),
+        ("redis://h/x", "invalid database number"),
+        ("redis+unix://host/path", "missing path"),
+    ] {
+        assert_eq!(
+            message(builder().redis(url).build()),
+            format!("redis address {url:?}: {reason}; {forms}")
+        );
+    }
 }
 
 #[tokio::test]

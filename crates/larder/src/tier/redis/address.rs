@@ -193,7 +193,18 @@ fn parse(url: &str) -> Result<ConnectionInfo, String> {
                     RedisTls::with_root_certificates"
             .into());
     }
-    url.into_connection_info().map_err(|error| error.to_string())
+    url.into_connection_info().map_err(|error| explain(&error))
+}
+
+/// What is wrong with an address. The client tells of most addresses only that they are wrong.
+fn explain(error: &RedisError) -> String {
+    let text = error.to_string();
+    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, or redis+unix:///PATH";
+    match text.split_once(" - ") {
+        Some(("Redis URL did not parse", _)) => forms.to_owned(),
+        Some((reason, _)) => format!("{}; {forms}", reason.to_ascii_lowercase()),
+        None => text,
+    }
 }
 
 fn is_tls(url: &str) -> bool {
