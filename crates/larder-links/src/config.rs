@@ -261,7 +261,7 @@ impl Config {
         });
         base.map(Some).ok_or_else(|| LinksError::Config {
             field: "public_url",
-            value: without_credentials(text),
+            value: shown(text),
             expected: "http:// or https:// and a host, without a path".into(),
         })
     }
@@ -272,7 +272,7 @@ impl Config {
             let host = Authority::of_host_header("http", text).filter(|_| is_bare_host(text));
             host.map(|authority| authority.host).ok_or_else(|| LinksError::Config {
                 field: "allow_hosts",
-                value: without_credentials(text),
+                value: shown(text),
                 expected: "a host name or an address, without a scheme and a port".into(),
             })
         };
@@ -284,7 +284,7 @@ impl Config {
         let parse = |text: &String| {
             text.trim().parse().map_err(|()| LinksError::Config {
                 field: "trusted_proxies",
-                value: text.clone(),
+                value: shown(text),
                 expected: "an address or a range such as 10.0.0.0/8".into(),
             })
         };
@@ -309,7 +309,7 @@ impl Config {
         if path.is_empty() || path == ":memory:" {
             return Err(LinksError::Config {
                 field: "database",
-                value: without_credentials(&self.database),
+                value: shown(&self.database),
                 expected: "sqlite: and the path of a file".into(),
             });
         }
@@ -321,6 +321,13 @@ impl Config {
 /// them.
 fn is_bare_host(host: &str) -> bool {
     !host.contains('*') && host.rsplit_once(':').is_none_or(|(_, rest)| rest.ends_with(']'))
+}
+
+/// A value as an error message shows it: a text that could not be seen, or not as one, is quoted.
+fn shown(text: &str) -> String {
+    let text = without_credentials(text);
+    let is_plain = !text.is_empty() && text.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if is_plain { text } else { format!("{text:?}") }
 }
 
 /// An address for an error message: without user name and password.
@@ -404,6 +411,19 @@ mod tests {
             proxy.validate().unwrap_err().to_string(),
             "trusted_proxies is 10.0.0.0/33, expected an address or a range such as 10.0.0.0/8"
         );
+    }
+
+    #[test]
+    fn text_that_could_not_be_seen_is_quoted() {
+        for (text, quoted) in
+            [("", r#""""#), ("a b", r#""a b""#), ("a\nb", r#""a\nb""#), ("sqlite:", "sqlite:")]
+        {
+            assert_eq!(shown(text), quoted);
+        }
+        assert_eq!(shown("https://me:secret@a b"), r#""https://…@a b""#);
+        let empty = Config { public_url: Some(String::new()), ..Config::default() };
+        let message = empty.validate().unwrap_err().to_string();
+        assert!(message.starts_with("public_url is \"\", expected http:// "), "{message}");
     }
 
     #[test]

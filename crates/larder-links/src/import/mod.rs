@@ -91,6 +91,9 @@ pub enum ImportError {
     /// The file begins like JSON and is not, or it cannot be read.
     #[error("cannot read the file as a JSON array: {0}")]
     Json(#[from] serde_json::Error),
+    /// The file is a JSON object.
+    #[error("the file is a JSON object; expected a JSON array or CSV with the columns name and url")]
+    Object,
     /// The server does not respond, or rejects the whole batch.
     #[error("{uri} failed: {message}")]
     Server {
@@ -160,8 +163,10 @@ fn read(source: impl Read, batches: &mpsc::Sender<Batch>) -> Result<(), ImportEr
         source.consume(BYTE_ORDER_MARK.len());
     }
     let start = source.fill_buf().map_err(csv::Error::from)?;
-    if start.trim_ascii_start().first() == Some(&b'[') {
-        return Ok(json::read(source, |batch| batches.blocking_send(batch).is_ok())?);
+    match start.trim_ascii_start().first() {
+        Some(b'[') => return Ok(json::read(source, |batch| batches.blocking_send(batch).is_ok())?),
+        Some(b'{') => return Err(ImportError::Object),
+        _ => {}
     }
     let mut rows = Rows::new(source);
     while let Some(batch) = rows.next_batch()? {
