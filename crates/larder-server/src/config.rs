@@ -170,7 +170,8 @@ impl<'de> Deserialize<'de> for ByteSize {
             }
 
             fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<ByteSize, E> {
-                u64::try_from(bytes).map(ByteSize).map_err(E::custom)
+                // The text of a negative number is not a size either, and the error says what is.
+                u64::try_from(bytes).map(ByteSize).or_else(|_| self.visit_str(&bytes.to_string()))
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteSize, E> {
