@@ -6,11 +6,12 @@ use super::peers;
 use super::replay::Replay;
 use super::source::Source;
 use crate::command::UsageError;
+use crate::number::whole_number;
 use crate::trace::{Format, Request};
 use crate::workload::{SYNTHETIC_HELP, Synthetic};
 use anyhow::Result;
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Args};
 use larder_engine::Policy;
 use std::path::PathBuf;
 
@@ -18,9 +19,10 @@ const MAX_CAPACITY: u64 = 1 << 62;
 
 /// Flags of `hit-ratio`. Without `--policy` and `--all`: the default policy and the peers that are always built.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("requests").args(["trace", "synthetic"]).required(true))]
 pub struct HitRatioArgs {
     /// The trace file, plain or compressed by gzip, zstd or xz. `-` reads the standard input.
-    #[arg(long, value_name = "FILE", required_unless_present = "synthetic", requires = "format")]
+    #[arg(long, value_name = "FILE", requires = "format")]
     pub(crate) trace: Option<PathBuf>,
     /// The format of the trace.
     #[arg(long)]
@@ -29,7 +31,7 @@ pub struct HitRatioArgs {
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["trace", "format", "bytes"], long_help = SYNTHETIC_HELP)]
     pub(crate) synthetic: Option<Synthetic>,
     /// The capacity of each cache in entries, or in bytes with --bytes.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_CAPACITY))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1..=MAX_CAPACITY))]
     pub(crate) capacity: u64,
     /// Only Larder, with this policy.
     #[arg(long, value_name = "NAME", conflicts_with = "all", value_parser = policy_parser())]
@@ -44,7 +46,7 @@ pub struct HitRatioArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// The number of shards of Larder [default: chosen by the cache].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1..=65_536_u32))]
     pub(crate) shards: Option<u32>,
 }
 

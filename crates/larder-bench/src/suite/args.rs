@@ -1,6 +1,7 @@
 //! The flags of `run`.
 
 use super::{Plan, SUITES, Suite};
+use crate::number::whole_number;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// The seed of the generated requests: equal seeds produce equal requests.
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_number(0..=u64::MAX))]
     pub(crate) seed: u64,
     /// Addresses for the workload `pairs`: a CSV file with the column url [default: generated addresses].
     #[arg(long, value_name = "FILE.csv")]
