@@ -1,13 +1,17 @@
 //! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
+use crate::usage::{address, count};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use larder_bench::BenchCommand;
+use larder_bench::{BenchCommand, whole_number};
 use larder_links::export::Format;
 use larder_links::{Scope, TokenName};
 use larder_server::{ByteSize, MemoryPolicy};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+/// The largest row number of SQLite.
+const MAX_TOKEN_ID: u64 = i64::MAX as u64;
 
 /// A cache for web services: a Redis-protocol cache server, a response cache, and a URL shortener that uses them.
 #[derive(Debug, Parser)]
@@ -57,13 +61,13 @@ pub(crate) enum Command {
 #[derive(Debug, Default, Args)]
 pub(crate) struct UpFlags {
     /// The address of the cache server [default: 127.0.0.1:6379, or a free port if 6379 is in use].
-    #[arg(long, env = "LARDER_UP_RESP", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_UP_RESP", value_name = "ADDRESS", value_parser = address)]
     pub(crate) resp: Option<SocketAddr>,
     /// The address of the URL shortener [default: 127.0.0.1:8080, or a free port if 8080 is in use].
-    #[arg(long, env = "LARDER_UP_HTTP", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_UP_HTTP", value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
     /// The address of the dashboard [default: 127.0.0.1:8081, or a free port if 8081 is in use].
-    #[arg(long, env = "LARDER_UP_ADMIN", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_UP_ADMIN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
     /// The folder for the database and the tokens [default: ./larder-data].
     #[arg(long, env = "LARDER_UP_DATA", value_name = "FOLDER")]
@@ -143,10 +147,10 @@ pub(crate) struct PurgeTarget {
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerFlags {
     /// The address to listen on [default: 127.0.0.1:6379, or a free port if 6379 is in use].
-    #[arg(long, env = "LARDER_SERVER_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_SERVER_LISTEN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// The address of a dashboard with metrics for this server [default: none].
-    #[arg(long, env = "LARDER_SERVER_ADMIN", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_SERVER_ADMIN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) admin_hosts: AdminHosts,
@@ -158,10 +162,10 @@ pub(crate) struct ServerFlags {
 #[derive(Debug, Default, Args)]
 pub(crate) struct LinksFlags {
     /// The address to listen on [default: 127.0.0.1:8080, or a free port if 8080 is in use].
-    #[arg(long, env = "LARDER_LINKS_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_LINKS_LISTEN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// The address of a dashboard with metrics for this shortener [default: none].
-    #[arg(long, env = "LARDER_LINKS_ADMIN", value_name = "ADDRESS")]
+    #[arg(long, env = "LARDER_LINKS_ADMIN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) admin_hosts: AdminHosts,
@@ -191,13 +195,13 @@ pub(crate) struct ServerOptions {
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY")]
     pub(crate) max_memory_policy: Option<MemoryPolicy>,
     /// The number of threads that serve connections [default: one per core].
-    #[arg(long, env = "LARDER_SERVER_THREADS", value_name = "N")]
+    #[arg(long, env = "LARDER_SERVER_THREADS", value_name = "N", value_parser = count(1..=256))]
     pub(crate) threads: Option<usize>,
     /// The password that clients must send [default: none].
     #[arg(long, env = "LARDER_SERVER_REQUIREPASS", value_name = "PASSWORD", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
     /// The maximum number of open connections [default: 10000].
-    #[arg(long, env = "LARDER_SERVER_MAXCLIENTS", value_name = "N")]
+    #[arg(long, env = "LARDER_SERVER_MAXCLIENTS", value_name = "N", value_parser = count(1..=1_000_000))]
     pub(crate) maxclients: Option<usize>,
 }
 
@@ -261,6 +265,7 @@ pub(crate) enum TokenCommand {
     /// Remove a token. Its sessions end within a second, also in running processes.
     Remove {
         /// The id of the token, as `list` prints it.
+        #[arg(value_parser = whole_number(1..=MAX_TOKEN_ID))]
         id: u64,
         #[command(flatten)]
         database: DatabaseFlag,

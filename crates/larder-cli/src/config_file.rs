@@ -3,10 +3,12 @@
 //! A section has the keys of a part and keys of the command line. A key is looked up in both, and a misspelt one gets a
 //! suggestion.
 
+use crate::usage::ADDRESS_FORM;
 use anyhow::{Result, anyhow, bail};
 use larder_server::ByteSize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use std::fmt;
+use std::net::SocketAddr;
 use toml::{Table, Value};
 
 /// How similar two names must be for a suggestion, from 0 to 1.
@@ -38,9 +40,13 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
     for (key, value) in table {
         let wrong = |reason: &str| anyhow!("[{section}] {key}: {reason}");
         let value = with_bytes(&key, value).map_err(|error| wrong(&error.to_string()))?;
-        let of_type = |error: toml::de::Error| match SECRETS.contains(&key.as_str()) {
-            true => wrong("expected a text in quotes"),
-            false => wrong(error.message()),
+        let given = value.to_string();
+        let of_type = |error: toml::de::Error| match error.message() {
+            _ if SECRETS.contains(&key.as_str()) => wrong("expected a text in quotes"),
+            message if message == address_error() => {
+                wrong(&format!("{given} is not an address; {ADDRESS_FORM}"))
+            }
+            message => wrong(message),
         };
         // Alone, because the error of a whole table does not say which key is wrong.
         let alone = Table::from_iter([(key.clone(), value.clone())]);
@@ -69,8 +75,18 @@ fn with_bytes(key: &str, value: Value) -> Result<Value> {
             let largest = || anyhow!("'{text}' is too large: at most {} bytes are possible", i64::MAX);
             Ok(Value::Integer(i64::try_from(bytes).map_err(|_| largest())?))
         }
+        // Not a size either; the error of the text says what is.
+        Value::Integer(..0) if key.ends_with("_bytes") => {
+            value.to_string().parse::<ByteSize>()?;
+            Ok(value)
+        }
         value => Ok(value),
     }
+}
+
+/// What the standard library says about a text that is no address. It says neither what is expected nor what was given.
+fn address_error() -> String {
+    "".parse::<SocketAddr>().map_or_else(|error| error.to_string(), |address| address.to_string())
 }
 
 /// The known name that is most similar to a misspelt one.
@@ -195,12 +211,15 @@ mod tests {
     #[test]
     fn errors_name_section_key_and_value_in_one_line() {
         for (text, expected) in [
-            ("[part]\nlisten = \"here\"\n", "[part] listen: invalid socket address syntax"),
+            (
+                "[part]\nlisten = \"here\"\n",
+                "[part] listen: \"here\" is not an address; expected IP:PORT, such as ",
+            ),
             ("[part]\nlisten = 7\n", "[part] listen: invalid type: integer `7`, expected socket address"),
             ("[part]\ncache_bytes = \"64 apples\"\n", "[part] cache_bytes: '64 apples' is not a size"),
             ("[part]\ncache_bytes = \"9999999999gb\"\n", "[part] cache_bytes: '9999999999gb' is too large"),
             ("[part]\ncache_bytes = \"99999999999gb\"\n", "[part] cache_bytes: '99999999999gb' is too large"),
-            ("[part]\ncache_bytes = -1\n", "[part] cache_bytes: invalid value: integer `-1`, expected u64"),
+            ("[part]\ncache_bytes = -1\n", "[part] cache_bytes: '-1' is not a size"),
             ("[part]\nmaxmemory = 1\n", "[part] maxmemory: unknown key; did you mean max_memory?"),
             ("[part]\nmax-memory = 1\n", "[part] max-memory: unknown key; did you mean max_memory?"),
             ("[part]\nlistn = 1\n", "[part] listn: unknown key; did you mean listen?"),

@@ -23,10 +23,11 @@ mod startup_pages;
 mod supervisor;
 mod token;
 mod up;
+mod usage;
 
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use larder_bench::UsageError;
 use settings::File;
 use std::io::IsTerminal;
@@ -35,8 +36,7 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     allocator::give_memory_back_soon();
-    // Exits with status 2 after a usage error, with 0 after --help and --version.
-    let cli = Cli::parse();
+    let cli = usage::parse();
     let name = cli.command.name();
     start_logging();
     match run(cli) {

@@ -295,7 +295,7 @@ mod tests {
         for (text, expected) in [
             ("[server]\nmax_clients = 7\n", "[server] max_clients: unknown key; did you mean maxclients?"),
             ("[server]\nadmin = 7\n", "[server] admin: invalid type: integer `7`, expected socket address"),
-            ("[links]\nlisten = \"x\"\n", "[links] listen: invalid socket address syntax"),
+            ("[links]\nlisten = \"x\"\n", "[links] listen: \"x\" is not an address; expected IP:PORT, "),
             ("[links]\ncache_byte = 7\n", "[links] cache_byte: unknown key; did you mean cache_bytes?"),
             ("[up]\nport = 1\n", "[up] port: unknown key; "),
         ] {

@@ -98,6 +98,16 @@ fn import_reads_the_configuration_file() {
 }
 
 #[test]
+fn import_of_a_json_object_names_the_accepted_forms() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = file_in(folder.path(), r#"{"links":[]}"#);
+    let ended = run(larder(["links", "import", "--database"]).arg(folder.path().join("links.db")).arg(file));
+    ended.assert_failure(
+        "larder links import: the file is a JSON object; expected a JSON array or CSV with the columns name and url",
+    );
+}
+
+#[test]
 fn import_of_a_file_with_a_late_fault_keeps_and_tells_what_is_before_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let address = format!("sqlite:{}", folder.path().join("links.db").display());

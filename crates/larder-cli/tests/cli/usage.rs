@@ -66,6 +66,105 @@ fn usage_error_exits_with_2_and_mentions_help() {
 }
 
 #[test]
+fn usage_error_names_what_is_expected() {
+    let address = "expected IP:PORT, such as 127.0.0.1:6379; host names are not resolved";
+    for (words, flag, expected) in [
+        (&["server", "--listen", "localhost:6379"][..], "--listen <ADDRESS>", address),
+        (&["server", "--admin", ":6379"], "--admin <ADDRESS>", address),
+        (&["links", "--listen", "127.0.0.1"], "--listen <ADDRESS>", address),
+        (&["up", "--http", "8080"], "--http <ADDRESS>", address),
+        (&["server", "--threads", "x"], "--threads <N>", "expected a whole number from 1 to 256"),
+        (
+            &["server", "--maxclients", "many"],
+            "--maxclients <N>",
+            "expected a whole number from 1 to 1000000",
+        ),
+        (
+            &["links", "token", "remove", "abc"],
+            "<ID>",
+            "expected a whole number from 1 to 9223372036854775807",
+        ),
+        (
+            &["bench", "run", "--seed", "x"],
+            "--seed <N>",
+            "expected a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            &["bench", "hit-ratio", "--synthetic", "zipf:keys=9", "--capacity", "0"],
+            "--capacity <N>",
+            "expected a whole number from 1 to 4611686018427387904",
+        ),
+    ] {
+        let ended = run(&mut larder(words));
+        let value = words.last().expect("a value");
+        let line = format!("error: invalid value '{value}' for '{flag}': {expected}\n");
+        assert!(ended.code == Some(2) && ended.stderr.starts_with(&line), "{words:?}: {ended:?}");
+    }
+    let source = run(&mut larder(["bench", "hit-ratio", "--capacity", "100"]));
+    assert!(
+        source.stderr.contains("--trace <FILE>") && source.stderr.contains("--synthetic <SPEC>"),
+        "{source:?}"
+    );
+}
+
+#[test]
+fn usage_error_names_the_variable_that_has_the_value() {
+    let stderr = |words: &[&str], variables: &[(&str, &str)]| {
+        let ended = run(larder(words).envs(variables.iter().copied()));
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        ended.stderr
+    };
+    let zz = ("LARDER_SERVER_MAX_MEMORY", "zz");
+    let start = "error: invalid value 'zz' for '--max-memory <SIZE> from LARDER_SERVER_MAX_MEMORY': 'zz' is not a size";
+    for command in ["server", "up"] {
+        let message = stderr(&[command], &[zz]);
+        assert!(message.starts_with(start), "{message}");
+    }
+    let listen = stderr(&["links"], &[("LARDER_LINKS_LISTEN", "x"), ("LARDER_SERVER_LISTEN", "y")]);
+    assert!(
+        listen.starts_with("error: invalid value 'x' for '--listen <ADDRESS> from LARDER_LINKS_LISTEN': "),
+        "{listen}"
+    );
+    for flag in [&["--max-memory", "yy"][..], &["--max-memory=yy"]] {
+        let of_flag = stderr(&[&["server"], flag].concat(), &[zz]);
+        assert!(of_flag.starts_with("error: invalid value 'yy' for '--max-memory <SIZE>': "), "{of_flag}");
+    }
+}
+
+#[test]
+fn redis_address_that_is_none_names_the_accepted_forms() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let database = folder.path().join("links.db");
+    for (redis, shown) in [
+        ("x", "x"),
+        ("http://127.0.0.1:6379", "http://127.0.0.1:6379"),
+        ("redis://ada:hunter2@h:99999", "redis://ada:***@h:99999"),
+    ] {
+        let ended = run(larder(["links", "--listen", FREE, "--redis", redis, "--database"]).arg(&database));
+        let start = format!(
+            "larder links: cannot build the cache: redis address {shown:?}: expected redis://HOST:PORT, "
+        );
+        assert!(ended.stderr.starts_with(&start) && !ended.stderr.contains("hunter2"), "{ended:?}");
+        ended.assert_failure(ended.stderr.trim_end());
+    }
+}
+
+#[test]
+fn empty_value_is_quoted() {
+    for (flags, message) in [
+        (["--database", ""], "database is \"\", expected sqlite: and the path of a file"),
+        (["--public-url", ""], "public_url is \"\", expected http:// or https:// and a host, without a path"),
+        (
+            ["--allow-hosts", "a,,b"],
+            "allow_hosts is \"\", expected a host name or an address, without a scheme and a port",
+        ),
+    ] {
+        let mut command = larder(["links", "--listen", FREE]);
+        run(command.args(flags)).assert_failure(&format!("larder links: {message}"));
+    }
+}
+
+#[test]
 fn failure_is_one_line() {
     let missing = "/nonexistent/larder.toml";
     let message = "cannot read /nonexistent/larder.toml: No such file or directory (os error 2)";
@@ -92,8 +191,14 @@ fn error_of_the_file_names_file_section_and_key() {
         ),
         ("links", "[links]\nttl-second = 7\n", "[links] ttl-second: unknown key; did you mean ttl_seconds?"),
         ("up", "[links]\nlisten = 7\n", "[links] listen: invalid type: integer `7`"),
-        ("up", "[server]\nlisten = \"x\"\n", "[server] listen: invalid socket address syntax"),
+        ("up", "[server]\nlisten = \"x\"\n", "[server] listen: \"x\" is not an address; expected IP:PORT, "),
         ("links", "[links]\ncache_bytes = \"64 apples\"\n", "[links] cache_bytes: '64 apples' is not a size"),
+        ("links", "[links]\ncache_bytes = -5\n", "[links] cache_bytes: '-5' is not a size: write bytes, or "),
+        (
+            "server",
+            "[server]\nmax_memory = -5\n",
+            "[server] max_memory: '-5' is not a size: write bytes, or ",
+        ),
         ("server", "[server]\n\nmaxclients 7\n", "line 3: "),
         ("server", "[server]\nrequirepass = 12345\n", "[server] requirepass: expected a text in quotes\n"),
     ] {

@@ -1,0 +1,93 @@
+//! Errors of the command line: each names where the wrong value is from, and what is expected.
+
+use crate::args::Cli;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Error, Parser};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+/// The form of an address, for error messages.
+pub(crate) const ADDRESS_FORM: &str = "expected IP:PORT, such as 127.0.0.1:6379; host names are not resolved";
+
+/// Parses the command line. Exits with status 2 after a usage error, with 0 after `--help` and `--version`.
+pub(crate) fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| with_variable(error, std::env::args_os().skip(1)).exit())
+}
+
+/// An address to listen on.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| ADDRESS_FORM.to_owned())
+}
+
+/// A parser of whole numbers whose range the part checks that they are for. The range is for the message.
+pub(crate) fn count(range: RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| text.parse().map_err(|_| larder_bench::expected(&range))
+}
+
+/// An error about a flag whose value is that of an environment variable names the variable.
+fn with_variable(mut error: Error, words: impl Iterator<Item = OsString>) -> Error {
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return error };
+    if let Some(variable) = variable_of(shown, words) {
+        let named = format!("{shown} from {variable}");
+        error.insert(ContextKind::InvalidArg, ContextValue::String(named));
+    }
+    error
+}
+
+/// The variable of a flag such as `--threads <N>`, if it is set and the flag is not among the words of the command line.
+fn variable_of(shown: &str, words: impl Iterator<Item = OsString>) -> Option<String> {
+    let flag = shown.strip_prefix("--")?.split([' ', '=']).next()?;
+    let (root, mut chain) = (Cli::command(), Vec::new());
+    let mut command = &root;
+    for word in words {
+        let word = word.to_string_lossy();
+        if word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(flag)) {
+            return None;
+        }
+        if let Some(subcommand) = command.find_subcommand(&*word) {
+            chain.push(command);
+            command = subcommand;
+        }
+    }
+    chain.push(command);
+    let arguments = chain.into_iter().rev().flat_map(|command| command.get_arguments());
+    let variable = arguments
+        .filter(|argument| argument.get_long() == Some(flag))
+        .find_map(|argument| argument.get_env())?;
+    std::env::var_os(variable)?;
+    Some(variable.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_server::Config;
+
+    #[test]
+    fn ranges_in_messages_are_those_of_the_server() {
+        let message = |words: &[&str]| Cli::try_parse_from(words).expect_err("not a number").to_string();
+        for (flag, least, most) in [("--threads", 1, 256), ("--maxclients", 1, 1_000_000)] {
+            let message = message(&["larder", "server", flag, "x"]);
+            assert!(
+                message.contains(&format!("expected a whole number from {least} to {most}\n")),
+                "{message}"
+            );
+            for (value, is_valid) in [(least - 1, false), (least, true), (most, true), (most + 1, false)] {
+                let config = match flag {
+                    "--threads" => Config { threads: Some(value), ..Config::default() },
+                    _ => Config { maxclients: value, ..Config::default() },
+                };
+                assert_eq!(config.validate().is_ok(), is_valid, "{flag} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn address_is_an_ip_address_with_a_port() {
+        assert_eq!(address("[::1]:80"), Ok(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 80))));
+        for wrong in ["localhost:6379", ":6379", "127.0.0.1", "", "127.0.0.1:99999"] {
+            assert_eq!(address(wrong), Err(ADDRESS_FORM.to_owned()), "{wrong}");
+        }
+    }
+}
