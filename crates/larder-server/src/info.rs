@@ -100,7 +100,7 @@ fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Res
 
 fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let (used, charged) = (state.store.used_memory(), state.store.charged_memory());
-    let rss = system::resident_bytes().unwrap_or(0);
+    let (rss, resident) = (system::resident_bytes().unwrap_or(0), state.store.resident_memory());
     let (scripts, script_bytes) = state.script_counts();
     write!(
         out,
@@ -111,8 +111,8 @@ fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::f
          maxmemory_policy:{}\r\n",
         human(used),
         used.saturating_sub(charged),
-        state.store.resident_memory(),
-        rss as f64 / used.max(1) as f64,
+        resident,
+        rss as f64 / (rss.saturating_sub(resident) + used).max(1) as f64,
         state.clients.buffered_bytes(),
         system::total_bytes().unwrap_or(0),
         state.store.max_memory(),

@@ -509,6 +509,9 @@ fn info_has_fields_of_frameworks() {
         assert!(all.lines().any(|line| line.starts_with(field)), "{field} is missing in {all}");
     }
     assert!(all.lines().all(|line| line == line.trim()), "{all}");
+    let ratio = all.lines().find_map(|line| line.strip_prefix("mem_fragmentation_ratio:"));
+    let ratio: f64 = ratio.and_then(|ratio| ratio.parse().ok()).expect("a number");
+    assert!((0.9..1.1).contains(&ratio), "{ratio} with one key");
     let run_id = |info: &str| info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned);
     let run = run_id(&all).expect("a run id");
     assert!(run.len() == 40 && run.bytes().all(|byte| byte.is_ascii_hexdigit()), "{run}");
