@@ -188,14 +188,16 @@ fn figures() -> Result<String> {
     for row in &ROWS {
         let file = result(row.suite)?;
         let (low, median, high) = spread(row.values(&file)?);
-        let commit = text(&file["commit"]).get(..12).unwrap_or("unknown");
+        let commit = text(&file["commit"]);
+        let changed = if commit.ends_with("-dirty") { ", with changes" } else { "" };
+        let commit = commit.get(..12).unwrap_or("unknown");
         // `Sun, 22 Nov 2026 …`
         let date = text(&file["date"]).get(5..16).unwrap_or("unknown");
         let quick = if file["quick"] == true { " --quick" } else { "" };
         let traces = if row.suite == "hit-ratio" { " --traces DIR" } else { "" };
         writeln!(
             table,
-            "| {} | **{}** | {} to {} | `larder bench run {}{quick}{traces}` | [{date}, {commit}]({RESULTS}/{}.json) |",
+            "| {} | **{}** | {} to {} | `larder bench run {}{quick}{traces}` | [{date}, {commit}{changed}]({RESULTS}/{}.json) |",
             row.text,
             format_number(median),
             format_number(low),
