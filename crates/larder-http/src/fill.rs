@@ -28,7 +28,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, ETAG};
+use http::header::{AGE, CONTENT_LENGTH, ETAG};
 use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
 use tokio::sync::oneshot;
@@ -290,6 +290,10 @@ where
             true => stored.not_modified(now),
             false => stored.replay(now, false),
         };
+        if plan.age < Duration::from_secs(1) {
+            // `Age` would say that the response was not made for this request (RFC 9111, 5.1).
+            response.headers_mut().remove(AGE);
+        }
         *response.version_mut() = head.version;
         response.extensions_mut().extend(head.extensions);
         self.send(response, outcome);

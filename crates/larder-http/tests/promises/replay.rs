@@ -290,3 +290,15 @@ async fn malformed_validator_yields_no_304() {
         assert_eq!(response.status, StatusCode::OK, "{malformed}");
     }
 }
+
+#[tokio::test]
+async fn age_is_that_of_a_stored_response_only() {
+    let site = Site::new(|request, _| async move {
+        match request.uri().path() {
+            "/upstream" => field(cached("x"), "age", "7"),
+            _ => cached("x"),
+        }
+    });
+    assert_eq!((site.get("/").await.header("age"), site.get("/").await.header("age")), (None, Some("0")));
+    assert_eq!(site.get("/upstream").await.header("age"), Some("7"), "a cache behind the handler had it");
+}
