@@ -30,6 +30,7 @@ use tower_service::Service;
 use crate::body::{Body, BoxError};
 use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
 use crate::cache::{HttpCache, Lookup, StoreLocation};
+use crate::control::Directives;
 #[cfg(feature = "compression")]
 use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
@@ -116,6 +117,9 @@ where
         let rule = self.body_key().rule(request.method(), request.uri());
         let mut traits = match RequestTraits::parse(&request, &self.cache().core().personal, rule.is_some()) {
             Ok(traits) => traits,
+            Err(reason) if wants_only_stored(&request, reason) => {
+                return ResponseFuture::answering(self.only_if_cached());
+            }
             Err(reason) => {
                 let invalidates_uri = self.body_key().has_rule_for(request.uri());
                 return ResponseFuture::answering(self.bypass(request, reason, invalidates_uri));
@@ -131,6 +135,13 @@ where
             Err(reason) => ResponseFuture::answering(self.bypass(request, reason, false)),
         }
     }
+}
+
+/// Whether a request that is not eligible wants a response from the cache or none, and no change.
+fn wants_only_stored<B>(request: &Request<B>, reason: Reason) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+        && reason != Reason::MethodOverride
+        && Directives::parse(request.headers()).only_if_cached
 }
 
 /// Times every sixteenth call of each thread: two reads of the clock cost about as much as the lookup.

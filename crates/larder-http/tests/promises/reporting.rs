@@ -53,6 +53,10 @@ async fn only_if_cached_with_credentials_is_504() {
     let response = site.send(get("/", &[("cache-control", "only-if-cached"), ("cookie", "a=b")])).await;
     assert_eq!((response.status.as_u16(), site.calls()), (504, 1));
     assert_eq!(response.cache_status(), "fwd=bypass; detail=only-if-cached");
+    for field in [("if-match", "\"a\""), ("upgrade", "x"), ("cache-control", "no-store")] {
+        let response = site.send(get("/", &[("cache-control", "only-if-cached"), field])).await;
+        assert_eq!(response.cache_status(), "fwd=bypass; detail=only-if-cached", "{field:?}");
+    }
 }
 
 #[tokio::test]
