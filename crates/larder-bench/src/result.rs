@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The version of the file format. Raise it if a file of an earlier version could be misread.
@@ -191,7 +192,7 @@ impl ResultFile {
 
     /// Writes the file as `<suite>.json` and returns its path.
     pub(crate) fn write(&self, folder: &Path) -> Result<PathBuf> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        create_folder(folder)?;
         let path = folder.join(format!("{}.json", self.suite));
         let json = serde_json::to_string_pretty(self)?;
         std::fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
@@ -226,6 +227,15 @@ impl ResultFile {
         }
         paths.iter().map(|path| Self::read(path)).collect()
     }
+}
+
+/// Creates the folder of the result files, and writes a file into it that is removed at once. A run calls it first, so that it
+/// does not measure what it cannot write.
+pub(crate) fn create_folder(folder: &Path) -> Result<()> {
+    let name = folder.display();
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {name}"))?;
+    let probed = tempfile::tempfile_in(folder).and_then(|mut file| file.write_all(b"probe"));
+    probed.with_context(|| format!("cannot write into {name}"))
 }
 
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
@@ -276,6 +286,24 @@ pub(crate) mod tests {
     fn median_of_an_even_count_is_the_mean_of_the_middle() {
         assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { low: 1.0, median: 2.0, high: 3.0 });
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
+    }
+
+    #[test]
+    fn folder_of_results_is_created_and_probed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a/b");
+        create_folder(&folder).unwrap();
+        create_folder(&folder).unwrap();
+        assert_eq!(folder.read_dir().unwrap().count(), 0);
+        let file = parent.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for wrong in [file.clone(), file.join("a")] {
+            let message = create_folder(&wrong).unwrap_err().to_string();
+            assert_eq!(message, format!("cannot create {}", wrong.display()));
+        }
+        // Nobody can write there, not even root.
+        let message = create_folder(Path::new("/proc")).unwrap_err().to_string();
+        assert_eq!(message, "cannot write into /proc");
     }
 
     #[test]

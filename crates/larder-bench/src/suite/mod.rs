@@ -19,7 +19,7 @@ pub use server::BareLoopArgs;
 pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
-use crate::result::{Figure, Remark, ResultFile, Spread};
+use crate::result::{Figure, Remark, ResultFile, Spread, create_folder};
 use crate::table::{self, Table};
 use crate::{machine, report};
 use anyhow::{Context, Result};
@@ -102,6 +102,7 @@ pub(crate) fn list() -> Result<()> {
 /// Runs the suites that the flags select, prints their results and writes them to files.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let folder = args.folder();
+    create_folder(&folder)?;
     if args.install {
         let programs = args.suites().into_iter().flat_map(|suite| suite.programs());
         debian::install(programs).context("cannot install what the suites run")?;
