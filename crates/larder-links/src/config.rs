@@ -268,15 +268,7 @@ impl Config {
 
     /// The hosts of `allow_hosts`, in the form in which hosts are compared.
     pub(crate) fn allowed_hosts(&self) -> Result<Vec<Host<String>>, LinksError> {
-        let parse = |text: &String| {
-            let host = Authority::of_host_header("http", text).filter(|_| is_bare_host(text));
-            host.map(|authority| authority.host).ok_or_else(|| LinksError::Config {
-                field: "allow_hosts",
-                value: shown(text),
-                expected: "a host name or an address, without a scheme and a port".into(),
-            })
-        };
-        self.allow_hosts.iter().map(parse).collect()
+        self.allow_hosts.iter().map(|text| host("allow_hosts", text)).collect()
     }
 
     /// The ranges of `trusted_proxies`.
@@ -315,6 +307,23 @@ impl Config {
         }
         Ok(path.into())
     }
+}
+
+/// The hosts of an option, in the form in which hosts are compared: names in lower case and in ASCII, addresses in brackets.
+///
+/// # Errors
+/// [`LinksError::Config`] names the option and the first value that is no host name or address, or has a scheme or a port.
+pub fn host_names(option: &'static str, texts: &[String]) -> Result<Vec<String>, LinksError> {
+    texts.iter().map(|text| Ok(host(option, text)?.to_string())).collect()
+}
+
+fn host(option: &'static str, text: &str) -> Result<Host<String>, LinksError> {
+    let host = Authority::of_host_header("http", text).filter(|_| is_bare_host(text));
+    host.map(|authority| authority.host).ok_or_else(|| LinksError::Config {
+        field: option,
+        value: shown(text),
+        expected: "a host name or an address, without a scheme and a port".into(),
+    })
 }
 
 /// Whether a host is just that: not a pattern, and without a port. The last colon of an address in brackets is inside
@@ -406,6 +415,10 @@ mod tests {
                 "{wrong}"
             );
         }
+        let names = host_names("admin_hosts", &["Links.Internal.".into(), "[2001:DB8:0::7]".into()]).unwrap();
+        assert_eq!(names, ["links.internal", "[2001:db8::7]"]);
+        let message = host_names("admin_hosts", &["a:80".into()]).unwrap_err().to_string();
+        assert!(message.starts_with("admin_hosts is a:80, expected a host name "), "{message}");
         let proxy = Config { trusted_proxies: vec!["10.0.0.0/33".into()], ..Config::default() };
         assert_eq!(
             proxy.validate().unwrap_err().to_string(),

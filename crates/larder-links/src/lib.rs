@@ -70,7 +70,7 @@ mod view;
 mod visits;
 
 pub use address::{Address, AddressError, MAX_URL_BYTES};
-pub use config::{Config, VisitDetails};
+pub use config::{Config, VisitDetails, host_names};
 pub use error::LinksError;
 pub use links::{Deps, Links};
 pub use serve::{ServeOptions, serve};

@@ -17,6 +17,7 @@ use crate::tag::MAX_TAGS;
 use crate::token::{Scope, Secret, SecretHash, Token};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -454,7 +455,11 @@ fn make_private_file(path: &Path) -> Result<(), StoreError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+        Err(_) if path.is_dir() => {
+            let error = std::io::Error::new(ErrorKind::IsADirectory, "it is a folder, expected a file");
+            Err(open_error(path, error))
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             warn_if_readable(path);
             Ok(())
         }
