@@ -33,6 +33,7 @@ use settings::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> ExitCode {
     allocator::give_memory_back_soon();
@@ -103,7 +104,18 @@ fn one_line(error: &anyhow::Error) -> String {
 
 /// Warnings and errors go to stderr; `LARDER_LOG=debug` shows more.
 fn start_logging() {
-    let filter = EnvFilter::try_from_env("LARDER_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let requested = std::env::var_os("LARDER_LOG").map(|text| text.to_string_lossy().into_owned());
+    let filter = match requested.as_deref() {
+        None | Some("") => None,
+        Some(text) => log_filter(text).or_else(|| {
+            output::remark(&format!(
+                "larder: LARDER_LOG is {text:?}, expected off, error, warn, info, debug or trace, or targets such as \
+                 larder_links=debug; warnings are logged"
+            ));
+            None
+        }),
+    };
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -112,4 +124,13 @@ fn start_logging() {
         // By `eprintln!`, which panics if stderr is what failed.
         .log_internal_errors(false)
         .init();
+}
+
+/// The filter that a text describes. A word is the name of a level or of one of our targets: the parser would take any other
+/// word, such as a misspelt level, for a target, and log nothing else.
+fn log_filter(text: &str) -> Option<EnvFilter> {
+    let is_known = |part: &str| {
+        part.contains(['=', '[', '{']) || part.starts_with("larder") || part.parse::<LevelFilter>().is_ok()
+    };
+    text.split(',').all(|part| is_known(part.trim())).then(|| EnvFilter::try_new(text).ok()).flatten()
 }

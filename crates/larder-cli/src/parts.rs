@@ -21,10 +21,11 @@ use std::path::Path;
 /// `larder server`.
 pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
     settings.config.validate()?;
+    let admin_port = std::mem::take(&mut settings.admin).port()?;
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
         let mut admin = None;
-        if let Some(port) = settings.admin.take() {
+        if let Some(port) = admin_port {
             let requested = Shares { server: settings.config.maxclients, links: 0, admin: ADMIN_CONNECTIONS };
             let shares = Shares::of_process(requested);
             settings.config.maxclients = shares.server.max(1);
@@ -69,12 +70,15 @@ pub(crate) fn bind_server(settings: &settings::Server, store: &Store) -> Result<
 /// `larder links`.
 pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
     settings.config.validate()?;
+    let admin_port = settings.admin.port()?;
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
         let listener = settings.listen.tcp()?;
         let address = listener.local_addr()?;
+        // All ports are bound before one is announced.
+        let admin = admin_port.map(|port| anyhow::Ok((port.listen.tcp()?, port.hosts))).transpose()?;
         let mut config = settings.config;
-        let admin_connections = if settings.admin.is_some() { ADMIN_CONNECTIONS } else { 0 };
+        let admin_connections = if admin.is_some() { ADMIN_CONNECTIONS } else { 0 };
         let requested = Shares { server: 0, links: config.max_connections, admin: admin_connections };
         let shares = Shares::of_process(requested);
         config.max_connections = shares.links;
@@ -86,14 +90,13 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             print(&format!("the API needs a token; make one with: {hint}\n"))?;
         }
         let mut supervisor = Supervisor::new();
-        if let Some(port) = settings.admin {
-            let listener = port.listen.tcp()?;
+        if let Some((listener, hosts)) = admin {
             let registry = Registry::new();
             sources::register_links(&registry, &links, &HealthHandle::running());
             explainers::of_links(&registry, &links);
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let token = Token::load_or_create(database.parent().unwrap_or(Path::new("")))?;
-            let pages = admin_port::pages(registry, port.hosts, Some(token));
+            let pages = admin_port::pages(registry, hosts, Some(token));
             admin_port::start(&mut supervisor, pages, listener, shares.admin);
         }
         startup_pages::release();

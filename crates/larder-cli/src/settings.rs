@@ -3,7 +3,8 @@
 use crate::args::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptions, UpFlags};
 use crate::config_file;
 use crate::listen::ListenAddress;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use larder_links::host_names;
 use larder_server::Password;
 use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -68,7 +69,7 @@ pub(crate) struct Up {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) listen: Option<ListenAddress>,
-    pub(crate) admin: Option<AdminPort>,
+    pub(crate) admin: PartAdmin,
     pub(crate) config: larder_server::Config,
     /// The password in plain text, for parts of this process that are clients of the server.
     pub(crate) password: Option<String>,
@@ -78,7 +79,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) listen: ListenAddress,
-    pub(crate) admin: Option<AdminPort>,
+    pub(crate) admin: PartAdmin,
     pub(crate) config: larder_links::Config,
     /// Whether the database is configured and not the default.
     pub(crate) is_database_configured: bool,
@@ -90,6 +91,13 @@ pub(crate) struct AdminPort {
     pub(crate) listen: ListenAddress,
     /// Host names in addition to loopback.
     pub(crate) hosts: Vec<String>,
+}
+
+/// The admin port of a part that runs alone: there is none by default.
+#[derive(Debug, Default)]
+pub(crate) struct PartAdmin {
+    listen: Option<ListenAddress>,
+    hosts: Vec<String>,
 }
 
 impl File {
@@ -105,6 +113,10 @@ impl File {
         let [up, server, links] = config_file::sections(text, ["up", "server", "links"])?;
         let (up, NoKeys {}) = config_file::read("up", up)?;
         let file = File { up, server, links };
+        if file.up.data.as_ref().is_some_and(|data| data.as_os_str().is_empty()) {
+            bail!("[up] data: \"\" is not the path of a folder");
+        }
+        host_names("admin_hosts", &file.up.admin_hosts).context("[up]")?;
         // Check all sections here, where an error can name the file.
         file.clone().server(ServerFlags::default())?.config.validate().context("[server]")?;
         file.clone().links(LinksFlags::default())?.config.check_ranges().context("[links]")?;
@@ -127,7 +139,7 @@ impl File {
         config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.requirepass = password.clone().map(Password::new);
         let listen = config.listen.map(|address| ListenAddress { address, is_configured });
-        let admin = AdminPort::of_part(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts);
+        let admin = PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts)?;
         Ok(Server { listen, admin, config, password })
     }
 
@@ -142,7 +154,7 @@ impl File {
         config.allow_hosts = first_given(allow_hosts, config.allow_hosts);
         config.trusted_proxies = first_given(trusted_proxies, config.trusted_proxies);
         let listen = ListenAddress::or_default(flags.listen.or(keys.listen), LINKS_PORT);
-        let admin = AdminPort::of_part(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts);
+        let admin = PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts)?;
         Ok(Links { listen, admin, config, is_database_configured })
     }
 
@@ -176,18 +188,34 @@ impl File {
         }
         let admin = AdminPort {
             listen: ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT),
-            hosts: first_given(flags.admin_hosts.names, up.admin_hosts),
+            hosts: admin_hosts(flags.admin_hosts, up.admin_hosts)?,
         };
         Ok(Up { data, admin, server, links })
     }
 }
 
-impl AdminPort {
-    /// The admin port of a part that runs alone: there is none by default.
-    fn of_part(address: Option<SocketAddr>, flag: AdminHosts, file: Vec<String>) -> Option<AdminPort> {
-        let listen = ListenAddress { address: address?, is_configured: true };
-        Some(AdminPort { listen, hosts: first_given(flag.names, file) })
+impl PartAdmin {
+    fn new(address: Option<SocketAddr>, flag: AdminHosts, file: Vec<String>) -> Result<PartAdmin> {
+        let listen = address.map(|address| ListenAddress { address, is_configured: true });
+        Ok(PartAdmin { listen, hosts: admin_hosts(flag, file)? })
     }
+
+    /// The port, if there is one.
+    ///
+    /// # Errors
+    /// Hosts are configured and the port is not, so that they have no effect.
+    pub(crate) fn port(self) -> Result<Option<AdminPort>> {
+        match (self.listen, self.hosts) {
+            (Some(listen), hosts) => Ok(Some(AdminPort { listen, hosts })),
+            (None, hosts) if hosts.is_empty() => Ok(None),
+            (None, _) => bail!("admin is missing, expected an address, since admin_hosts is set"),
+        }
+    }
+}
+
+/// The checked hosts of an admin port.
+fn admin_hosts(flag: AdminHosts, file: Vec<String>) -> Result<Vec<String>> {
+    Ok(host_names("admin_hosts", &first_given(flag.names, file))?)
 }
 
 /// The list of the flag or the environment, or else of the file.
@@ -298,8 +326,14 @@ mod tests {
             ("[links]\nlisten = \"x\"\n", "[links] listen: \"x\" is not an address; expected IP:PORT, "),
             ("[links]\ncache_byte = 7\n", "[links] cache_byte: unknown key; did you mean cache_bytes?"),
             ("[up]\nport = 1\n", "[up] port: unknown key; "),
+            ("[up]\ndata = \"\"\n", "[up] data: \"\" is not the path of a folder"),
+            (
+                "[up]\nadmin_hosts = [\"a:80\"]\n",
+                "[up]: admin_hosts is a:80, expected a host name or an address",
+            ),
+            ("[server]\nadmin_hosts = [\"*\"]\n", "admin_hosts is *, expected a host name or an address"),
         ] {
-            let message = File::parse(text).expect_err("refused").to_string();
+            let message = format!("{:#}", File::parse(text).expect_err("refused"));
             assert!(message.starts_with(expected), "{text:?}: {message}");
         }
     }

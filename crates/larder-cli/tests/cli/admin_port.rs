@@ -53,12 +53,39 @@ fn links_alone_serves_its_dashboard_and_is_purged_with_its_token() {
 
 #[test]
 fn dashboard_is_served_under_the_hosts_that_are_allowed() {
-    let (mut process, _) = start_server(["--admin", FREE, "--admin-hosts", "cache.internal"]);
+    let (mut process, _) = start_server(["--admin", FREE, "--admin-hosts", "Cache.internal."]);
     let admin = dashboard_of(&mut process);
     let status =
         |host: &str| request(admin, "GET", "/metrics", &[("Host", host)], "").expect("an answer").status;
     assert_eq!(status("cache.internal:9090"), 200);
     assert_eq!(status("evil.example"), 421);
+}
+
+#[test]
+fn admin_hosts_are_checked_as_those_of_the_api() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    for (value, shown) in
+        [("a:80", "a:80"), ("http://x", "http://x"), ("*", "*"), ("", "\"\""), ("a,,b", "\"\"")]
+    {
+        for name in ["up", "server", "links"] {
+            let mut command = larder([name, "--admin", FREE, "--admin-hosts", value]);
+            let message = "expected a host name or an address, without a scheme and a port";
+            let message = format!("larder {name}: admin_hosts is {shown}, {message}");
+            run(command.env("LARDER_UP_DATA", &data)).assert_failure(&message);
+        }
+    }
+    assert!(!data.exists());
+    let message = "admin is missing, expected an address, since admin_hosts is set";
+    for name in ["server", "links"] {
+        let mut by_flag = larder([name, "--listen", FREE, "--admin-hosts", "cache.internal"]);
+        run(&mut by_flag).assert_failure(&format!("larder {name}: {message}"));
+        let file = folder.path().join("larder.toml");
+        let text = format!("[{name}]\nadmin_hosts = [\"cache.internal\"]\n");
+        std::fs::write(&file, text).expect("the file can be written");
+        let mut by_file = larder([name, "--listen", FREE, "--config"]);
+        run(by_file.arg(&file)).assert_failure(&format!("larder {name}: {message}"));
+    }
 }
 
 #[test]
@@ -72,5 +99,7 @@ fn admin_port_in_use_is_an_error() {
     let server = ["server", "--listen", FREE, "--admin", &taken];
     run(&mut larder(server)).assert_failure(&failure("server"));
     let links = ["links", "--listen", FREE, "--admin", &taken, "--database", &database];
-    run(&mut larder(links)).assert_failure(&failure("links"));
+    let ended = run(&mut larder(links));
+    ended.assert_failure(&failure("links"));
+    assert_eq!(ended.stdout, "", "no port is announced");
 }

@@ -150,6 +150,38 @@ fn redis_address_that_is_none_names_the_accepted_forms() {
 }
 
 #[test]
+fn database_that_is_a_folder_is_reported_as_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ended = run(larder(["links", "--listen", FREE, "--database"]).arg(folder.path()));
+    ended.assert_failure(&format!(
+        "larder links: cannot open the database {}: it is a folder, expected a file",
+        folder.path().display()
+    ));
+}
+
+#[test]
+fn unknown_log_level_is_a_warning() {
+    let stderr = |level: &str| run(larder(["config"]).env("LARDER_LOG", level)).stderr;
+    for wrong in ["bogus", "debgu", "info,bogus", "larder_links=loud"] {
+        let message = stderr(wrong);
+        let start = format!("larder: LARDER_LOG is {wrong:?}, expected off, error, warn, ");
+        assert!(message.starts_with(&start) && message.lines().count() == 1, "{message}");
+    }
+    for right in
+        ["debug", "INFO", "off", "", "larder_links=debug", "warn,larder_server=trace", "larder_server"]
+    {
+        assert_eq!(stderr(right), "", "{right}");
+    }
+}
+
+#[test]
+fn results_that_cannot_be_written_are_an_error_before_the_run() {
+    let ended = run(&mut larder(["bench", "run", "tiers", "--quick", "--out", "/dev/null/results"]));
+    ended.assert_failure("larder bench: cannot create /dev/null/results: Not a directory (os error 20)");
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
 fn empty_value_is_quoted() {
     for (flags, message) in [
         (["--database", ""], "database is \"\", expected sqlite: and the path of a file"),
