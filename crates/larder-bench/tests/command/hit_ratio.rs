@@ -64,7 +64,7 @@ fn contradictory_flags_exit_with_2() {
     let path = file.path().to_str().unwrap();
     for (flags, complaint) in [
         (vec!["--format", "lirs", "--capacity", "10", "--bytes"], "--bytes requires sizes"),
-        (vec!["--format", "lirs", "--capacity", "0"], "0 is not in 1..="),
+        (vec!["--format", "lirs", "--capacity", "0"], "expected a whole number from 1 to"),
         (vec!["--format", "lirs", "--capacity", "10", "--policy", "best"], "possible values: ctd"),
         (vec!["--format", "lirs", "--capacity", "10", "--policy", "lru", "--all"], "cannot be used with"),
         (vec!["--format", "csv", "--capacity", "10"], "possible values: arc, lirs"),
