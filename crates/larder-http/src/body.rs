@@ -187,7 +187,7 @@ type FrameResult<B> = Result<Frame<Bytes>, <B as http_body::Body>::Error>;
 pub(crate) struct Continuation<B: http_body::Body>(Mutex<Option<Rest<B>>>);
 
 pub(crate) enum Rest<B: http_body::Body> {
-    /// The buffer has the complete body. It failed for the followers only.
+    /// The handler's body has ended, and the buffer has all of it.
     Nothing,
     /// This frame, and then the rest of the handler's body.
     Inner(Option<FrameResult<B>>, Pin<Box<B>>),

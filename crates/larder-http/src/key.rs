@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! URI        'R' | len view | len scheme | len authority | len path | len query (or ABSENT)
-//! resource   URI; if it was rewritten: URI | ABSENT | len path | len query; with a body rule: … | len method | content fields, as in a variant | len body
+//! resource   URI
+//!            if it was rewritten:  … | ABSENT | len path | len query
+//!            with a body rule:     … | len method | content fields, as in a variant | len body
 //! variant    'V' | id of its record | if private: len principal | per field that Vary names, in order: number of lines | len line …
 //! ```
 

@@ -1,11 +1,14 @@
 //! A body that is being filled has many readers, and is held once. No follower takes a failed body as complete.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use http_body::{Body as _, Frame};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use larder_http::{Cached, IncompleteBody, Reason, Scope};
 use tokio::sync::mpsc;
@@ -346,59 +349,74 @@ async fn post_invalidates_a_running_fill_whose_entry_was_evicted() {
     assert_eq!(site.get("/").await.body, "new");
 }
 
-/// A body that ends, and panics if it is read again.
-struct ReadOnce(Option<&'static str>, bool);
+/// A body of five bytes that may announce another length, and panics if it is read after its end.
+struct FiveBytes {
+    announced: Option<u64>,
+    unread: Option<&'static str>,
+    has_ended: bool,
+}
 
-impl http_body::Body for ReadOnce {
+impl FiveBytes {
+    fn reply(announced: Option<u64>) -> Reply {
+        cached("").map(|_| FiveBytes { announced, unread: Some("five!"), has_ended: false }.boxed())
+    }
+}
+
+impl http_body::Body for FiveBytes {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Part>> {
-        assert!(!self.1, "it was read after its end");
-        self.1 = self.0.is_none();
-        std::task::Poll::Ready(self.0.take().map(data))
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Part>> {
+        assert!(!self.has_ended, "it was read after its end");
+        self.has_ended = self.unread.is_none();
+        Poll::Ready(self.unread.take().map(data))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.announced.map_or(SizeHint::new(), SizeHint::with_exact)
     }
 }
 
 #[tokio::test]
 async fn body_is_not_read_again_after_its_end() {
-    let site = Site::new(|_, _| async {
-        field(cached("").map(|_| ReadOnce(Some("five!"), false).boxed()), "content-length", "10")
-    });
+    let site = Site::new(|_, _| async { field(FiveBytes::reply(None), "content-length", "10") });
     let response = open(&site, get("/", &[])).await;
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "five!");
     assert_eq!(site.cache.stats().stores, 0, "its length is wrong");
 }
 
-/// A body that announces more than it has.
-struct Short(ReadOnce);
-
-impl http_body::Body for Short {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Part>> {
-        std::pin::Pin::new(&mut self.0).poll_frame(cx)
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        http_body::SizeHint::with_exact(10)
-    }
-}
-
 #[tokio::test]
 async fn body_shorter_than_it_announced_is_not_stored() {
-    let site = Site::new(|_, _| async { cached("").map(|_| Short(ReadOnce(Some("five!"), false)).boxed()) });
+    let site = Site::new(|_, _| async { FiveBytes::reply(Some(10)) });
     for call in 1..=2 {
         drop(open(&site, get("/", &[])).await.into_body().collect().await);
         assert_eq!((site.calls(), site.cache.stats().stores), (call, 0));
     }
+}
+
+/// A body that is always ready, and takes its time.
+struct Slow(u32);
+
+impl http_body::Body for Slow {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Part>> {
+        std::thread::sleep(Duration::from_millis(5));
+        self.0 -= 1;
+        Poll::Ready((self.0 > 0).then(|| data("x")))
+    }
+}
+
+#[tokio::test]
+async fn body_that_is_always_ready_is_timed_out() {
+    let site = Site::with(
+        |builder| builder.fill_timeout(Duration::from_millis(20)),
+        |_, _| async { cached("").map(|_| Slow(10).boxed()) },
+    );
+    let response = site.get("/").await;
+    assert_eq!((response.cache_status(), response.body.len()), ("fwd=uri-miss; detail=fill-timeout", 9));
+    assert_eq!(site.cache.stats().stores, 0);
 }
 
 #[tokio::test]

@@ -196,9 +196,12 @@ pub(crate) fn reply(frames: Vec<Part>) -> mpsc::UnboundedReceiver<Part> {
 
 /// Waits until so many responses are stored: that of a long body is stored after it was sent.
 pub(crate) async fn stores(site: &Site, count: u64) {
-    while site.cache.stats().stores < count {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let stored = async {
+        while site.cache.stats().stores < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(SECOND * 10, stored).await.expect("they are stored soon");
 }
 
 /// Yields until every other task waits for something.
