@@ -187,7 +187,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         in_range(if self.by_weight { "weight" } else { "entries" }, capacity, 1, MAX_CAPACITY, "")?;
         for (name, time) in [("ttl", self.ttl), ("tti", self.tti)] {
             if let Some(time) = time {
-                in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL), " ms")?;
+                in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL), "ms")?;
             }
         }
         if !(self.max_share > 0.0 && self.max_share <= 1.0) {
@@ -236,6 +236,11 @@ fn default_shards(most_entries: u64, most: u64) -> usize {
     if shards <= most { shards } else { 1 << most.ilog2() }
 }
 
+/// A unit as it stands after a number.
+fn after_number(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" {unit}") }
+}
+
 fn in_range(
     option: &'static str,
     value: u64,
@@ -267,7 +272,7 @@ pub enum BuildError {
     #[error("a cache needs a capacity: call entries() or weight()")]
     NoCapacity,
     /// A number lies outside its range.
-    #[error("{option} is {value}{unit}; it must be from {least} to {most}{unit}")]
+    #[error("{option} is {value}{}; it must be from {least} to {most}{}", after_number(.unit), after_number(.unit))]
     Range {
         /// The name of the option.
         option: &'static str,
@@ -277,7 +282,7 @@ pub enum BuildError {
         least: u64,
         /// The largest value allowed.
         most: u64,
-        /// The unit of the numbers with a space before it: `" ms"` for times, otherwise empty.
+        /// The unit of the numbers: `ms` for times, otherwise empty.
         unit: &'static str,
     },
     /// `max_share` lies outside its range.

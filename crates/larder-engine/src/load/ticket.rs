@@ -54,6 +54,8 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
 
     /// Stores the value and delivers it to the followers. Refused if the key has changed since the ticket was issued.
     ///
+    /// Cost: one shard lock; if another caller has followed, a clone of the value and a second lock.
+    ///
     /// # Panics
     /// If weigher, `Clone`, `Hash` or `Eq` panic, or if it is called under a lock of the same cache: the load is abandoned
     /// then. If the listener or a follower's waker panics, after the value was delivered.
