@@ -116,7 +116,6 @@ pub(crate) fn token_command(config: &larder_links::Config) -> Result<String> {
 
 /// Opens the shortener, and creates the folder of its database.
 pub(crate) fn open_links(config: larder_links::Config) -> Result<Links> {
-    config.validate()?;
     if let Some(folder) = config.store_config()?.path.parent().filter(|folder| !folder.as_os_str().is_empty())
     {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
