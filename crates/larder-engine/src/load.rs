@@ -21,6 +21,7 @@ pub use follower::Follower;
 pub use ticket::Ticket;
 
 use crate::cache::{Cache, KeyLocation};
+use crate::entry::Refusal;
 use crate::lock::Guard;
 use crate::records::Record;
 use crate::shard::Shard;
@@ -61,9 +62,11 @@ pub enum FollowOutcome<K: Hash + Eq, V> {
 pub enum CommitOutcome {
     /// The value is in the cache.
     Stored,
-    /// It is not: its key was removed, purged or overwritten since the ticket was issued, or it is too heavy. The
-    /// followers got the value nevertheless.
-    Refused,
+    /// It is not: its key was removed, purged or overwritten since the ticket was issued. The followers got the value
+    /// nevertheless.
+    Voided,
+    /// It is not, for this reason. The followers got the value nevertheless.
+    Refused(Refusal),
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {

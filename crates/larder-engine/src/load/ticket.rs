@@ -75,7 +75,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     where
         V: Clone,
     {
-        let Some(key) = self.key.take() else { return CommitOutcome::Refused };
+        let Some(key) = self.key.take() else { return CommitOutcome::Voided };
         let cache = &self.cache;
         let took = now.saturating_sub(self.flight.began);
         cache.mark_timed(ttl);
@@ -94,10 +94,11 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         shard.stats.loads += 1;
         shard.stats.load_time += took;
         let ended = shard.flights.remove_flight(self.location.hash, &self.flight);
-        let stored = if ended.is_some() {
-            cache.store(&mut shard, write, &mut removed).map_err(|(record, _)| record)
-        } else {
-            Err(write.record)
+        let stored = match ended.is_some() {
+            true => cache
+                .store(&mut shard, write, &mut removed)
+                .map_err(|(record, refusal)| (record, CommitOutcome::Refused(refusal))),
+            false => Err((write.record, CommitOutcome::Voided)),
         };
         // While the shard is locked: the followers get the value that was stored, not one that was loaded beside it.
         let waiting = for_followers.map(|value| self.flight.end(State::Loaded(value)));
@@ -116,7 +117,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
                 }
                 CommitOutcome::Stored
             }
-            Err(_refused) => CommitOutcome::Refused,
+            Err((_record, outcome)) => outcome,
         }
     }
 

@@ -215,7 +215,8 @@ fn key_removed_during_load_stays_removed() {
         CommitOutcome::Stored => {
             assert_eq!(removed, Some(1), "the removal came after the commit, and found its value")
         }
-        CommitOutcome::Refused => assert_eq!(removed, None),
+        CommitOutcome::Voided => assert_eq!(removed, None),
+        CommitOutcome::Refused(refusal) => panic!("{refusal}"),
     }
     assert_eq!(cache.get(&1), None);
 }

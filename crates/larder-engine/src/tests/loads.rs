@@ -1,6 +1,6 @@
 //! Every outcome of a load, and every change of its key during the load.
 
-use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Ticket, Ttl};
+use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Refusal, Ticket, Ttl};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -95,10 +95,21 @@ fn key_changed_during_load_voids_the_ticket() {
         change(&cache);
         assert!(!ticket.is_valid());
         let after = cache.get(&1);
-        assert_eq!(ticket.commit(99), CommitOutcome::Refused, "change {number}");
+        assert_eq!(ticket.commit(99), CommitOutcome::Voided, "change {number}");
         assert_eq!(cache.get(&1), after, "change {number}: the late value is stored nowhere");
         assert_eq!(value(&mut follower), 99, "those who waited from before the change get it");
     }
+}
+
+#[test]
+fn value_too_heavy_is_refused_and_delivered() {
+    let cache: Cache<u32, u32> =
+        Cache::builder().weight(100, |_, value| u64::from(*value)).build().expect("valid");
+    let ticket = lead(&cache, 1);
+    let mut follower = follow(&cache, 1);
+    let outcome = ticket.commit(101);
+    assert!(matches!(outcome, CommitOutcome::Refused(Refusal::TooHeavy { weight: 101, .. })), "{outcome:?}");
+    assert_eq!((cache.get(&1), value(&mut follower)), (None, 101));
 }
 
 #[test]
@@ -108,7 +119,7 @@ fn load_after_invalidation_does_not_join_the_old_one() {
     cache.remove(&1);
     let new = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
-    assert_eq!(old.commit(1), CommitOutcome::Refused);
+    assert_eq!(old.commit(1), CommitOutcome::Voided);
     assert!(poll(&mut follower).is_pending());
     assert_eq!(new.commit(2), CommitOutcome::Stored);
     assert_eq!(value(&mut follower), 2);
@@ -198,7 +209,7 @@ fn get_or_load_does_not_wait_for_an_async_leader() {
     let mut follower = follow(&cache, 1);
     assert_eq!(cache.get_or_load(&1, || Ok::<_, ()>(1)), Ok(1));
     assert_eq!(value(&mut follower), 1, "the first valid value ends the load for all");
-    assert_eq!(ticket.commit(2), CommitOutcome::Refused, "the second comes too late");
+    assert_eq!(ticket.commit(2), CommitOutcome::Voided, "the second comes too late");
     assert_eq!(cache.get(&1), Some(1));
 }
 
@@ -235,7 +246,7 @@ fn retain_during_load_voids_the_ticket() {
     let ticket = lead(&cache, 1);
     let mut follower = follow(&cache, 1);
     cache.retain(|_, _| true);
-    assert_eq!(ticket.commit(7), CommitOutcome::Refused);
+    assert_eq!(ticket.commit(7), CommitOutcome::Voided);
     assert_eq!(value(&mut follower), 7);
     assert!(!cache.contains(&1));
 }
