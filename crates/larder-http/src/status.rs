@@ -154,9 +154,9 @@ reasons! {
     HandlerError => "handler-error",
     /// The handler panicked. The client's task panics too.
     HandlerPanic => "handler-panic",
-    /// A purge covered the response before it was stored.
+    /// A purge covered the response before it was stored, or its URI was invalidated by an unsafe method.
     Purged => "purged",
-    /// The engine did not store the entry: it is too heavy, or its key has changed meanwhile.
+    /// The engine did not store the entry: it is too heavy, or another response has replaced it meanwhile.
     Refused => "refused",
 }
 

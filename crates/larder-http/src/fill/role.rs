@@ -82,9 +82,14 @@ impl FillRole {
         ttl: Ttl,
     ) -> Result<(), Reason> {
         let is_stored = match self {
-            FillRole::Leader(ticket) => ticket
-                .take()
-                .is_some_and(|ticket| ticket.commit_with_ttl(value, ttl) == CommitOutcome::Stored),
+            FillRole::Leader(ticket) => {
+                match ticket.take().map(|ticket| ticket.commit_with_ttl(value, ttl)) {
+                    Some(CommitOutcome::Stored) => true,
+                    Some(CommitOutcome::Refused(_)) | None => false,
+                    // An unsafe method has removed the key, without a purge.
+                    Some(CommitOutcome::Voided) => return Err(Reason::Purged),
+                }
+            }
             FillRole::Unticketed { .. } => !cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused(),
             FillRole::Refresh(old) => {
                 let replaced = cache.store.compute(key.clone(), |present| match present {

@@ -173,7 +173,8 @@ async fn unsafe_method_covers_running_fills_and_logs_nothing_else() {
         site.send(request("POST", "/", &[])).await;
         gate.add_permits(1);
         early.await.unwrap().unwrap();
-        assert_eq!(site.get("/").await.body, "3", "{cookie:?}");
+        let next = site.get("/").await;
+        assert_eq!((&*next.body, next.cache_status()), (&b"3"[..], "fwd=uri-miss; stored"), "{cookie:?}");
         let before = site.cache.stats().purges;
         site.send(request("POST", "/never-cached", &[])).await;
         assert_eq!(site.cache.stats().purges, before);
