@@ -9,8 +9,11 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName};
 
+use crate::status::CACHE_STATUS;
+
 /// The fields of the 200 that a 304 repeats (RFC 9110, 15.4.5), and the CORS fields, which browsers check on a 304.
-pub(crate) const REPEATED_IN_304: [HeaderName; 10] = [
+pub(crate) const REPEATED_IN_304: [HeaderName; 11] = [
+    CACHE_STATUS,
     CACHE_CONTROL,
     CONTENT_LOCATION,
     DATE,

@@ -531,11 +531,14 @@ fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
         from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
     headers.insert(AGE, HeaderValue::from_static("0"));
-    headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
+    // The members of caches nearer to the origin stay, before this one (RFC 9211, section 2).
+    if from.get(CACHE_STATUS).is_none_or(HeaderValue::is_empty) {
+        headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
+    }
     for (name, value) in from {
         let is_connection_option =
             connection_options.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
-        let is_placeholder = name == AGE || name == CACHE_STATUS;
+        let is_placeholder = name == AGE || (name == CACHE_STATUS && value.is_empty());
         if !is_connection_option && !HOP_BY_HOP.contains(name) && !is_placeholder {
             headers.append(name, value.clone());
         }

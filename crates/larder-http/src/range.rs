@@ -9,8 +9,11 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName};
 
+use crate::status::CACHE_STATUS;
+
 /// The fields of the 200 that a 416 repeats: none that describe a body, and none that would allow to store the error.
-pub(crate) const REPEATED_IN_416: [HeaderName; 6] = [
+pub(crate) const REPEATED_IN_416: [HeaderName; 7] = [
+    CACHE_STATUS,
     ACCEPT_RANGES,
     DATE,
     VARY,

@@ -268,10 +268,26 @@ async fn empty_response_is_replayed_empty() {
 
 #[tokio::test]
 async fn inner_cache_status_precedes_own() {
-    let site = Site::new(|_, _| async { field(plain("x"), "cache-status", "inner; hit") });
-    let response = site.get("/").await;
-    let lines: Vec<_> = response.headers.get_all("cache-status").iter().collect();
-    assert_eq!(lines, ["inner; hit", "larder; fwd=uri-miss; detail=not-opted-in"]);
+    let site = Site::new(|request, _| async move {
+        let response = if request.uri().path() == "/stored" { cached("x") } else { plain("x") };
+        field(field(response, "cache-status", "inner; hit"), "etag", "\"v1\"")
+    });
+    let lines = async |target, fields: &[(&str, &str)]| {
+        let response = site.send(get(target, fields)).await;
+        let lines: Vec<_> = response.headers.get_all("cache-status").iter().cloned().collect();
+        (response.status.as_u16(), lines)
+    };
+    let own = |status, own: &str| (status, vec!["inner; hit".parse().unwrap(), own.parse().unwrap()]);
+    assert_eq!(lines("/", &[]).await, own(200, "larder; fwd=uri-miss; detail=not-opted-in"));
+    assert_eq!(lines("/stored", &[]).await, own(200, "larder; fwd=uri-miss; stored"));
+    for (fields, status) in [
+        (&[][..], 200),
+        (&[("range", "bytes=0-0")], 206),
+        (&[("range", "bytes=7-")], 416),
+        (&[("if-none-match", "\"v1\"")], 304),
+    ] {
+        assert_eq!(lines("/stored", fields).await, own(status, "larder; hit; ttl=60"));
+    }
 }
 
 #[tokio::test]
