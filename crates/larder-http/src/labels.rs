@@ -16,7 +16,7 @@ const MAX_VALUE_BYTES: usize = 128;
 /// sent to clients.
 ///
 /// Every response of a handler that ran for this request or for the stored response has them, whether it is a hit, a
-/// miss or was not stored. Requests that bypass the cache have none, and neither have responses without labels.
+/// miss or was not stored, or whether the request bypassed the cache. A response without labels has no such extension.
 ///
 /// A response has at most eight labels; further ones are ignored. A value is cut after 128 bytes. Labels are charged to
 /// their entry. Cost on a hit: two allocations, if there are labels.

@@ -336,6 +336,16 @@ pub(crate) fn plan<B>(
     })
 }
 
+/// Adds the labels of a response whose settings are not used.
+pub(crate) fn add_labels<B>(response: &mut Response<B>, ctx: &CacheCtx) {
+    let extensions = response.extensions_mut();
+    let mut labels = ctx.settings().labels.clone();
+    if let Some(Cached(own)) = extensions.get::<Cached>() {
+        labels.merge(own.labels.clone());
+    }
+    labels.add_to(extensions);
+}
+
 fn merged_settings(extensions: &mut Extensions, ctx: &CacheCtx) -> Settings {
     let mut settings = std::mem::take(&mut *ctx.settings());
     if let Some(Cached(own)) = extensions.remove::<Cached>() {

@@ -1,5 +1,7 @@
 //! Labels are kept with their entry: each response that a handler has labelled has them, also on a hit.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use larder_http::{CacheCtx, Cached, Labels};
 use tower::ServiceExt;
@@ -76,6 +78,21 @@ async fn response_that_is_not_stored_has_its_labels() {
     for call in ["1", "2", "3"] {
         assert_eq!(seen(&site, get("/", &[])).await, (StatusCode::OK, "miss", call.to_owned()));
     }
+}
+
+#[tokio::test]
+async fn request_that_bypasses_or_waits_in_vain_gets_its_labels() {
+    let site = Site::with(
+        |builder| builder.wait_timeout(Duration::ZERO),
+        |_, call| async move {
+            settle().await;
+            labelled(call)
+        },
+    );
+    assert_eq!(seen(&site, request("POST", "/", &[])).await, (StatusCode::OK, "bypass", "1".to_owned()));
+    let (first, second) = tokio::join!(seen(&site, get("/", &[])), seen(&site, get("/", &[])));
+    assert_eq!([first.1, second.1], ["miss", "miss"]);
+    assert_eq!([first.2, second.2], ["2", "3"]);
 }
 
 #[tokio::test]
