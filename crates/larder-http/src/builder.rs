@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use http::request::Parts;
@@ -311,6 +311,7 @@ impl Builder {
             known_public: store.known_public,
             purges: store.purges,
             unticketed_fills: store.unticketed_fills,
+            has_seen_rewritten: AtomicBool::new(false),
             memory: store.memory,
             waiters: store.waiters,
             counters: Counters::new(),

@@ -1,7 +1,7 @@
 //! The handle of a cache: its state, lookups and purges.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, Uri};
@@ -53,6 +53,8 @@ pub(crate) struct CacheCore {
     pub(crate) purges: Arc<Purges>,
     /// The number of running fills without a ticket.
     pub(crate) unticketed_fills: Arc<AtomicUsize>,
+    /// Whether a request was rewritten: its response is stored under another key than that of its URI.
+    pub(crate) has_seen_rewritten: AtomicBool,
     pub(crate) counters: Counters,
     pub(crate) max_body_bytes: usize,
     pub(crate) memory: Arc<BodyMemory>,
@@ -196,10 +198,11 @@ impl HttpCache {
 
     /// Invalidates the URI of an unsafe method. Unlike a purge, this is logged only if there may be something to
     /// invalidate: most targets of POST requests were never cached, and would fill the purge log.
-    pub(crate) fn invalidate(&self, uri: &[u8], has_other_keys: bool) {
+    pub(crate) fn invalidate(&self, uri: &[u8], has_body_keys: bool) {
         // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead, and
         // so do responses that are stored under other keys: to requests with a body, or rewritten ones.
         let stored = self.0.store.remove(uri).is_some();
+        let has_other_keys = has_body_keys || self.0.has_seen_rewritten.load(Ordering::SeqCst);
         if stored || has_other_keys || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
             self.0.counters.purges.add(1);
             self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
@@ -226,6 +229,10 @@ impl CacheCore {
         request: RequestKey<'_>,
         verified: &[StoreValue],
     ) -> Result<Lookup, Reason> {
+        // Before its handler runs.
+        if request.is_rewritten() && !self.has_seen_rewritten.load(Ordering::Relaxed) {
+            self.has_seen_rewritten.store(true, Ordering::SeqCst);
+        }
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
             self.look_up_key(key, request.headers, verified)

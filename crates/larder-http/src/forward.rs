@@ -66,21 +66,21 @@ pub(crate) enum FollowUp {
 pub(crate) struct Invalidation {
     cache: HttpCache,
     uri: Key,
-    /// Responses for the URI may be stored under other keys too: those to requests with a body.
-    has_other_keys: bool,
+    /// Responses to requests with a body may be stored for the URI, under other keys.
+    has_body_keys: bool,
     is_due: bool,
 }
 
 impl Invalidation {
-    pub(crate) fn new(cache: HttpCache, uri: Key, has_other_keys: bool) -> Invalidation {
-        Invalidation { cache, uri, has_other_keys, is_due: false }
+    pub(crate) fn new(cache: HttpCache, uri: Key, has_body_keys: bool) -> Invalidation {
+        Invalidation { cache, uri, has_body_keys, is_due: false }
     }
 }
 
 impl Drop for Invalidation {
     fn drop(&mut self) {
         if self.is_due {
-            self.cache.invalidate(self.uri.as_bytes(), self.has_other_keys);
+            self.cache.invalidate(self.uri.as_bytes(), self.has_body_keys);
         }
     }
 }
@@ -159,6 +159,7 @@ where
         let core = this.cache.core();
         core.counters.count(*this.outcome);
         let mut response = result?;
+        policy::add_labels(&mut response, handler.ctx());
         match this.follow_up {
             FollowUp::Nothing => {}
             FollowUp::Invalidate(invalidation) => {

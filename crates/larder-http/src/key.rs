@@ -101,6 +101,11 @@ impl<'a> RequestKey<'a> {
         RequestKey { fields: Some(fields), ..self }
     }
 
+    /// Whether a middleware has changed the target, so that the key is not that of the URI alone.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.rewritten.is_some()
+    }
+
     fn is_absent(&self, content_field: &HeaderName) -> bool {
         let is_known = |fields: FieldSet| !fields.has(FieldSet::CONTENT_CODING_OR_LANGUAGE);
         *content_field != CONTENT_TYPE && self.fields.is_some_and(is_known)
@@ -148,7 +153,7 @@ pub(crate) fn target<B>(request: &Request<B>) -> &Uri {
 }
 
 /// Whether a request for `uri` has another target than the rest of it that a nested router gets.
-pub(crate) fn is_rewritten(uri: &Uri, inner: &Uri) -> bool {
+fn is_rewritten(uri: &Uri, inner: &Uri) -> bool {
     let is_rest = uri.path().ends_with(inner.path()) || inner.path() == "/";
     !(std::ptr::eq(uri, inner) || (is_rest && uri.query() == inner.query()))
 }

@@ -423,13 +423,10 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
 
     fn invalidation<ReqBody>(&self, request: &Request<ReqBody>, has_body_keys: bool) -> FollowUp {
         let cache = self.cache();
-        let uri = key::target(request);
-        // Responses to rewritten requests are stored under other keys too.
-        let has_other_keys = has_body_keys || key::is_rewritten(uri, request.uri());
         key::with_key_buffer(|key| {
-            match key::write_uri(key, uri, request.headers(), &cache.core().key_space) {
+            match key::write_uri(key, key::target(request), request.headers(), &cache.core().key_space) {
                 Ok(()) => {
-                    FollowUp::Invalidate(Invalidation::new(cache.clone(), Key::new(key), has_other_keys))
+                    FollowUp::Invalidate(Invalidation::new(cache.clone(), Key::new(key), has_body_keys))
                 }
                 Err(_) => FollowUp::Nothing,
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::header::ACCEPT_LANGUAGE;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -146,6 +146,7 @@ async fn target_that_a_middleware_rewrites_is_a_part_of_the_key() {
     let page = |name: &'static str| get(move || async move { (Cached::ttl(MINUTE), name) });
     let pages = Router::new().route("/en/page", page("en")).route("/de/page", page("de"));
     // Rewritten by a field that is not in the key, after axum has noted the URI.
+    let change = cache.in_front_of(Router::new().route("/page", post(async || "changed")));
     let cached = cache.in_front_of(pages);
     let rewrite = move |mut request: axum::extract::Request| {
         let is_german = request.headers().contains_key("x-german");
@@ -153,7 +154,7 @@ async fn target_that_a_middleware_rewrites_is_a_part_of_the_key() {
         let cached = cached.clone();
         async move { cached.oneshot(request).await.unwrap() }
     };
-    let service = Router::new().route("/page", get(rewrite));
+    let service = Router::new().route("/page", get(rewrite).post_service(change));
     for (field, body) in [("x-english", "en"), ("x-german", "de"), ("x-english", "en"), ("x-german", "de")] {
         let request = Request::get("/page").header("host", "site.example").header(field, "yes");
         let response = service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
@@ -161,4 +162,10 @@ async fn target_that_a_middleware_rewrites_is_a_part_of_the_key() {
     }
     cache.purge_uri("http://site.example/page").unwrap();
     assert!(answered(&service, "/page").await.contains("stored"));
+    let changed = Request::post("/page").header("host", "site.example").body(Body::empty()).unwrap();
+    assert_eq!(service.clone().oneshot(changed).await.unwrap().status(), 200);
+    assert!(
+        answered(&service, "/page").await.contains("stored"),
+        "a change that is not rewritten invalidates it"
+    );
 }
