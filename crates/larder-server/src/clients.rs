@@ -89,7 +89,8 @@ impl Client {
         self.thread.store(thread, Ordering::SeqCst);
     }
 
-    /// Whether the connection has to be closed. Its thread asks when it gets the connection and when it is woken.
+    /// Whether the connection has to be closed. Its thread asks when it gets the connection, when it is woken, and before it
+    /// executes what was received.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
@@ -137,7 +138,7 @@ impl Client {
         }
     }
 
-    /// Whether the connection gets further messages.
+    /// Whether the connection gets further messages. One that is not open executes nothing more.
     pub(crate) fn is_open(&self) -> bool {
         !self.mailbox.is_closed()
     }

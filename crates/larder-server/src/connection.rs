@@ -333,8 +333,11 @@ impl Connection {
         output: &mut Vec<u8>,
         now: Moment,
     ) -> StopReason {
-        self.state.store.advance_to(now);
         output.clear();
+        if self.session.client.is_closing() {
+            return StopReason::Close;
+        }
+        self.state.store.advance_to(now);
         let mut counts = Counts { bytes_in: received.len() as u64, ..Counts::default() };
         // `CONFIG SET` takes effect with the next turn.
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
@@ -421,6 +424,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // Those of a request that will not be complete.
         self.parser.take_long_arguments().into_iter().for_each(large::release);
+        // Once it is deregistered, others must see nothing of it.
+        drop(self.session.set_subscriptions(None));
         self.state.clients.deregister(&self.session.client);
         self.state.stats.threads[self.session.client.thread()].disconnected();
     }

@@ -1,13 +1,14 @@
 //! Connections: many clients, slow or misbehaving clients, authentication, shutdown.
 
-use std::io::Write;
-use std::time::Instant;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 use larder_resp::Frame;
 use larder_server::{Config, Password, Server, ServerError};
 use larder_testkit::PATIENCE;
 
-use crate::support::{TestServer, connect_unix, encode};
+use crate::support::{Client, TestServer, connect_unix, encode};
 
 #[test]
 fn three_hundred_clients_are_served_concurrently() {
@@ -117,11 +118,7 @@ fn exceeded_client_memory_closes_largest_connection() {
 fn client_kill_closes_the_connections_that_match() {
     let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
     let (mut first, mut second, mut third) = (server.connect(), server.connect(), server.connect());
-    let id = |client: &mut crate::support::Client<std::net::TcpStream>| match client.call(&["CLIENT", "ID"]) {
-        Frame::Integer(id) => id.to_string(),
-        reply => panic!("{reply:?}"),
-    };
-    let (first_id, second_id) = (id(&mut first), id(&mut second));
+    let (first_id, second_id) = (id_of(&mut first), id_of(&mut second));
     assert_eq!(first.call(&["CLIENT", "KILL", "ID", &second_id]), Frame::Integer(1));
     assert_eq!(second.read_to_end(), b"");
     let address = third.stream.local_addr().unwrap().to_string();
@@ -141,6 +138,67 @@ fn client_kill_closes_the_connections_that_match() {
     // The reply comes before the end.
     first.send(&encode(&["CLIENT", "KILL", "SKIPME", "no"]));
     assert_eq!(first.read_to_end(), b":1\r\n");
+}
+
+/// Callers that gave up a connection rely on it: nothing of it may overwrite what they write later.
+#[test]
+fn nothing_is_executed_after_client_kill_has_replied() {
+    for threads in [1, 2] {
+        let server = TestServer::with(Config { threads: Some(threads), ..Config::default() });
+        let mut own = server.connect();
+        let increments = encode(&["INCR", "counter"]).repeat(20_000);
+        for round in 0..30 {
+            let (mut flooding, mut subscriber) = (server.connect(), server.connect());
+            let id = id_of(&mut flooding);
+            subscriber.call(&["SUBSCRIBE", "channel"]);
+            let flood = std::thread::spawn({
+                let (mut stream, increments) = (flooding.stream.try_clone().unwrap(), increments.clone());
+                // It ends when the connection is closed.
+                move || while stream.write_all(&increments).is_ok() {}
+            });
+            let start = Instant::now();
+            while own.call(&["GET", "counter"]) == Frame::Null && start.elapsed() < PATIENCE {}
+            assert_eq!(own.call(&["CLIENT", "KILL", "ID", &id]), Frame::Integer(1));
+            assert_eq!(own.call(&["DEL", "counter"]), Frame::Integer(1));
+            std::thread::sleep(Duration::from_millis(2));
+            assert_eq!(
+                own.call(&["EXISTS", "counter"]),
+                Frame::Integer(0),
+                "round {round}, {threads} threads"
+            );
+            assert_eq!(own.call(&["CLIENT", "KILL", "TYPE", "pubsub"]), Frame::Integer(1));
+            assert_eq!(own.call(&["PUBLISH", "channel", "message"]), Frame::Integer(0));
+            flood.join().unwrap();
+        }
+    }
+}
+
+/// Both are on threads that wait for each other, and one holds the locks of a transaction.
+#[test]
+fn connections_that_kill_each_other_do_not_hang() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    for _ in 0..50 {
+        let (mut one, mut other) = (server.connect(), server.connect());
+        let (one_id, other_id) = (id_of(&mut one), id_of(&mut other));
+        one.send(&encode(&["CLIENT", "KILL", "ID", &other_id]));
+        for request in [&["MULTI"][..], &["SET", "a", "1"], &["CLIENT", "KILL", "ID", &one_id], &["EXEC"]] {
+            // It may be closed already.
+            _ = other.stream.write_all(&encode(request));
+        }
+        for mut client in [one, other] {
+            _ = client.stream.shutdown(Shutdown::Write);
+            let end = client.stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+            assert!(matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)), "{end:?}");
+        }
+    }
+    assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
+}
+
+fn id_of(client: &mut Client<TcpStream>) -> String {
+    match client.call(&["CLIENT", "ID"]) {
+        Frame::Integer(id) => id.to_string(),
+        reply => panic!("{reply:?}"),
+    }
 }
 
 #[test]

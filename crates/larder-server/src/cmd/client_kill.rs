@@ -1,9 +1,14 @@
-//! `CLIENT KILL`: closes connections.
+//! `CLIENT KILL`: closes connections. Its reply is a fence: what they have sent is not executed after it.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use larder_resp::{Args, parse_integer};
 
 use super::client::ClientType;
-use super::{CommandError, Context, Outcome};
+use super::visit::Purpose;
+use super::{CommandError, Context, Outcome, Visit};
 use crate::clients::Client;
 use crate::session::TurnEnd;
 
@@ -27,15 +32,77 @@ impl Filter<'_> {
     }
 }
 
+/// How long a slice waits for the threads that close connections: they come to the end of a turn first.
+const WAIT: Duration = Duration::from_micros(50);
+
+/// Connections that are being closed.
+pub(super) struct Closing {
+    /// Those that their threads have not closed yet.
+    open: Vec<Arc<Client>>,
+    reply: Reply,
+    /// Whether the own connection is one of them. It is closed after the reply.
+    closes_own: bool,
+}
+
+enum Reply {
+    Ok,
+    Count(i64),
+}
+
+impl Closing {
+    /// Marks the connections that match.
+    fn begin(cx: &Context<'_>, filter: &Filter<'_>) -> Self {
+        let own = cx.session.client.id;
+        let mut open = cx.state.clients.all();
+        open.retain(|client| filter.matches(client, own));
+        let reply = Reply::Count(open.len() as i64);
+        let closes_own = open.extract_if(.., |client| client.id == own).count() > 0;
+        open.iter().for_each(|client| client.close());
+        Closing { open, reply, closes_own }
+    }
+
+    /// Replies once all are closed. In a transaction at once: it holds locks, which a connection that is to be closed may wait
+    /// for.
+    fn finish(self, cx: &mut Context<'_>) -> Outcome {
+        if self.open.is_empty() || cx.held.is_some() {
+            self.end(cx);
+        } else {
+            cx.session.visit = Some(Visit::new(cx, Purpose::Close(self), 0, usize::MAX));
+        }
+        Ok(())
+    }
+
+    /// Waits for a moment. Returns whether all are closed.
+    pub(super) fn wait(&mut self) -> bool {
+        self.open.retain(|client| client.is_open());
+        if !self.open.is_empty() {
+            thread::sleep(WAIT);
+        }
+        self.open.is_empty()
+    }
+
+    pub(super) fn end(&self, cx: &mut Context<'_>) {
+        match self.reply {
+            Reply::Ok => cx.reply().simple("OK"),
+            Reply::Count(count) => cx.reply().integer(count),
+        }
+        if self.closes_own {
+            cx.session.turn_end = Some(TurnEnd::Close);
+        }
+    }
+}
+
 /// `args` are those after `CLIENT KILL`.
 pub(super) fn kill(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 1 {
-        let closed = close(cx, &Filter { address: Some(&args[0]), ..Filter::default() });
-        return if closed > 0 { cx.ok() } else { Err(CommandError::Fixed("ERR No such client")) };
+        let closing = Closing::begin(cx, &Filter { address: Some(&args[0]), ..Filter::default() });
+        return match closing.reply {
+            Reply::Count(0) => Err(CommandError::Fixed("ERR No such client")),
+            _ => Closing { reply: Reply::Ok, ..closing }.finish(cx),
+        };
     }
     let filter = parse(args)?;
-    let closed = close(cx, &filter);
-    cx.integer(closed)
+    Closing::begin(cx, &filter).finish(cx)
 }
 
 fn parse<'a>(args: Args<'a>) -> Result<Filter<'a>, CommandError> {
@@ -62,19 +129,4 @@ fn parse<'a>(args: Args<'a>) -> Result<Filter<'a>, CommandError> {
         }
     }
     Ok(filter)
-}
-
-/// Closes the connections that match; returns their number. The own one gets its reply first.
-fn close(cx: &mut Context<'_>, filter: &Filter<'_>) -> i64 {
-    let own = cx.session.client.id;
-    let mut closed = 0;
-    for client in cx.state.clients.all().iter().filter(|client| filter.matches(client, own)) {
-        if client.id == own {
-            cx.session.turn_end = Some(TurnEnd::Close);
-        } else {
-            client.close();
-        }
-        closed += 1;
-    }
-    closed
 }

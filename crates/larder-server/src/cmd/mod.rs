@@ -316,8 +316,12 @@ pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bo
 /// Whether a command that is not at its end has to wait for the end of a pause.
 #[cold]
 pub(crate) fn visit_waits(session: &Session, paused: Paused) -> bool {
-    let may_write = || session.last_command.is_some_and(|index| table::TABLE[index].may_write());
-    session.visit.is_some() && (paused == Paused::All || may_write())
+    let Some(spec) = session.last_command.map(|index| &table::TABLE[index]) else { return false };
+    let is_paused = match paused {
+        Paused::All => spec.name != "client",
+        Paused::Writes => spec.may_write(),
+    };
+    session.visit.is_some() && is_paused
 }
 
 /// Executes one non-empty request and writes its reply.

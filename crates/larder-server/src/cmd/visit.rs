@@ -1,11 +1,12 @@
-//! Commands that visit every entry, or every byte of a large value, in slices: other connections of the thread get their
-//! turns in between.
+//! Commands that visit every entry, or every byte of a large value, in slices, or wait for other threads: other connections
+//! of the thread get their turns in between.
 
 use std::time::Duration;
 
 use larder_resp::Encoder;
 
 use super::bitop::LargeCombination;
+use super::client_kill::Closing;
 use super::dump::LargeRestore;
 use super::large_edit::LargeEdit;
 use super::large_read::LargeRead;
@@ -53,6 +54,8 @@ pub(super) enum Purpose {
     Restore(Box<LargeRestore>),
     /// Combine large values and store the result.
     Combine(Box<LargeCombination>),
+    /// Wait for connections that are being closed.
+    Close(Closing),
 }
 
 impl Visit {
@@ -117,6 +120,13 @@ impl Visit {
             Purpose::Read(read) => return read.run_slice(cx),
             Purpose::Restore(restore) => return restore.run_slice(cx, db),
             Purpose::Combine(combination) => return combination.run_slice(cx, db),
+            Purpose::Close(closing) => {
+                let is_closed = closing.wait();
+                if is_closed {
+                    closing.end(cx);
+                }
+                return Ok(is_closed);
+            }
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
@@ -151,7 +161,11 @@ impl Visit {
             }
             Purpose::Flush { .. } | Purpose::Evict => reply.simple("OK"),
             // They have replied themselves.
-            Purpose::Edit(_) | Purpose::Read(_) | Purpose::Restore(_) | Purpose::Combine(_) => {}
+            Purpose::Edit(_)
+            | Purpose::Read(_)
+            | Purpose::Restore(_)
+            | Purpose::Combine(_)
+            | Purpose::Close(_) => {}
         }
     }
 }

@@ -128,6 +128,9 @@ impl Connection {
                 if context.is_reply_refused() {
                     break refuse_reply(session, out);
                 }
+                if session.turn_end == Some(TurnEnd::Close) {
+                    break StopReason::Close;
+                }
             }
             let rest = &input[consumed..];
             let is_first = consumed == 0;
