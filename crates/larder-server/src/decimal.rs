@@ -51,24 +51,37 @@ impl Decimal {
     }
 }
 
-/// Parses decimal notation; `None` if it has an exponent or too many digits.
+/// Parses what is a valid number, rounded to `SCALE` digits after the point; `None` if it is too large, or not finite.
 fn parse_exact(text: &[u8]) -> Option<i128> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
+    let (negative, text) = match text {
+        [b'-', text @ ..] => (true, text),
+        [b'+', text @ ..] => (false, text),
+        text => (false, text),
     };
-    let point = digits.iter().position(|byte| *byte == b'.').unwrap_or(digits.len());
-    let fraction = digits.get(point + 1..).unwrap_or_default();
-    if fraction.len() > SCALE {
-        return None;
+    let end = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
+    let (mantissa, exponent) = match end {
+        Some(end) => (&text[..end], str::from_utf8(&text[end + 1..]).ok()?.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let whole = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
+    let mut digits = mantissa.iter().filter(|byte| **byte != b'.').peekable();
+    // Leading zeros cost no multiplication, however large the exponent is.
+    let zeros = std::iter::from_fn(|| digits.next_if(|digit| **digit == b'0')).count();
+    if digits.peek().is_none() {
+        return Some(0);
     }
+    let value = |digit: Option<&u8>| match digit {
+        None => Some(0),
+        Some(digit) => digit.is_ascii_digit().then(|| i128::from(digit - b'0')),
+    };
     let mut units = 0i128;
-    for byte in digits[..point].iter().chain(fraction) {
-        let digit = byte.is_ascii_digit().then(|| i128::from(byte - b'0'))?;
-        units = units.checked_mul(10)?.checked_add(digit)?;
+    let kept = whole as i64 - zeros as i64 + i64::from(exponent) + SCALE as i64;
+    for _ in 0..kept {
+        units = units.checked_mul(10)?.checked_add(value(digits.next())?)?;
     }
-    let units = units.checked_mul(10i128.pow((SCALE - fraction.len()) as u32))?;
+    if kept >= 0 {
+        units += i128::from(value(digits.next())? >= 5);
+    }
     (units <= MAX_EXACT).then_some(if negative { -units } else { units })
 }
 
@@ -108,6 +121,14 @@ mod tests {
             ("5.0e3", "2.0e2", "5200"),
             ("3", "1.000000000005", "4.000000000005"),
             (".5", "+1.", "1.5"),
+            ("0.1", "2e-1", "0.3"),
+            ("100000000000000000", "1E+0", "100000000000000001"),
+            ("9007199254740993", "0e0", "9007199254740993"),
+            ("-12.5e-2", "0.0e999", "-0.125"),
+            ("0.123456789012345678", "0", "0.12345678901234568"),
+            ("1e-17", "1e-18", "0.00000000000000001"),
+            ("000.5e1", "9e-400", "5"),
+            ("1e22", "1", "10000000000000000000000"),
         ] {
             assert_eq!(sum(a, b).as_deref(), Some(expected), "{a} + {b}");
         }

@@ -60,6 +60,7 @@ const EVENTS: &[(&str, usize)] = &[
     ("ZADD z 1 a", 0),
     ("ZADD z 5 a", 1),
     ("ZINCRBY z 1 a", 1),
+    ("ZADD z INCR 1 a", 1),
     ("ZREM z nobody", 0),
     ("ZREM z a", 1),
     ("ZPOPMIN z", 1),

@@ -2,8 +2,9 @@
 
 use larder_resp::Args;
 
-use super::super::{CommandError, Context, Outcome};
+use super::super::{CommandError, Context, Outcome, table};
 use super::score;
+use crate::observers::Origin;
 use crate::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Default)]
@@ -108,7 +109,12 @@ fn add(cx: &mut Context<'_>, key: &[u8], options: Options, pairs: Args<'_>) -> O
     let scores = scores.collect::<Result<Vec<f64>, CommandError>>()?;
     let names = pairs.iter().skip(1).step_by(2);
     let (mut added, mut updated, mut result) = (0, 0, None);
-    let outcome = cx.db().edit_sorted_set(key, !options.present, |set| {
+    let mut db = cx.db();
+    if options.adds {
+        // `ZADD … INCR` sends the event of `ZINCRBY`.
+        db = db.used_by(Origin { command: table::find(b"zincrby"), ..cx.origin() });
+    }
+    let outcome = db.edit_sorted_set(key, !options.present, |set| {
         for (name, score) in names.zip(scores) {
             result = match options.apply(set, name, score)? {
                 Change::None => None,

@@ -221,7 +221,9 @@ impl Options {
         let mut both = SortedSet::new();
         result.visit(0..result.len(), false, |name, before| {
             if let Some(score) = set.score(name) {
-                both.insert(name, (self.aggregate)(before, self.weighted(score, weight)));
+                // As in Redis, zero times infinity takes part here: a sum with it is zero, and it is no minimum.
+                let score = if self.is_stored { score * weight + 0.0 } else { score * weight };
+                both.insert(name, (self.aggregate)(before, score));
             }
             true
         });
