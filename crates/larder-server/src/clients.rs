@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering,
+};
 use std::time::Duration;
 
 use larder_engine::stats::Counter;
@@ -32,11 +34,15 @@ pub(crate) struct Client {
     database: AtomicU8,
     protocol: AtomicU8,
     last_command: AtomicU16,
+    /// The number of commands that wait for `EXEC`; -1 without a transaction.
+    queued_commands: AtomicI32,
     names: Mutex<Names>,
     /// The number of channels, patterns, and channels of shards that it subscribes to.
     subscriptions: [AtomicUsize; 3],
     /// The id of the connection that gets its invalidations; 0 for itself, -1 without tracking.
     redirect: AtomicI64,
+    /// Whether it tracks prefixes and not the keys that it reads.
+    tracks_prefixes: AtomicBool,
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
     mailbox: Mailbox,
@@ -56,8 +62,9 @@ pub(crate) struct Names {
 const NO_COMMAND: u16 = u16::MAX;
 
 impl Client {
-    pub(crate) fn record_activity(&self, now: Moment, command: Option<usize>) {
+    pub(crate) fn record_activity(&self, now: Moment, command: Option<usize>, queued: Option<usize>) {
         self.active_ms.store(now.ms_since(self.connected_at), Ordering::Relaxed);
+        self.queued_commands.store(queued.map_or(-1, |count| count as i32), Ordering::Relaxed);
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
@@ -172,9 +179,12 @@ impl Client {
         self.mailbox.set_protocol(protocol);
     }
 
-    /// Sets the connection that gets its invalidations: 0 for itself; `None` without tracking.
-    pub(crate) fn set_redirect(&self, id: Option<u64>) {
-        self.redirect.store(id.map_or(-1, |id| id as i64), Ordering::Relaxed);
+    /// Sets the connection that gets its invalidations, 0 for itself, and whether it tracks prefixes; `None` without
+    /// tracking.
+    pub(crate) fn set_tracking(&self, tracking: Option<(u64, bool)>) {
+        self.redirect.store(tracking.map_or(-1, |(redirect, _)| redirect as i64), Ordering::Relaxed);
+        let tracks_prefixes = tracking.is_some_and(|(_, tracks_prefixes)| tracks_prefixes);
+        self.tracks_prefixes.store(tracks_prefixes, Ordering::Relaxed);
     }
 
     pub(crate) fn set_subscriptions(&self, counts: [usize; 3]) {
@@ -201,18 +211,32 @@ impl Client {
         update(&mut self.names.lock());
     }
 
-    /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis.
+    /// The letters of Redis for what the connection is.
+    fn flags(&self) -> String {
+        let flags = [
+            (self.is_subscriber(), 'P'),
+            (self.queued_commands.load(Ordering::Relaxed) >= 0, 'x'),
+            (self.redirect.load(Ordering::Relaxed) >= 0, 't'),
+            (self.tracks_prefixes.load(Ordering::Relaxed), 'B'),
+            (self.address.starts_with('/'), 'U'),
+        ];
+        let set: String = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, letter)| letter).collect();
+        if set.is_empty() { "N".to_owned() } else { set }
+    }
+
+    /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis. Those that say nothing here are constant.
     pub(crate) fn write_line(&self, line: &mut String) {
         let (age, idle) = (self.connected_at.elapsed(), self.idle(Moment::now()));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
         let redirect = self.redirect.load(Ordering::Relaxed);
         let [channels, patterns, shard_channels] = self.subscriptions();
+        let unread_bytes = self.mailbox.unread_bytes();
         // Writing to a String cannot fail.
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi=-1 watch=0 \
-             qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch=0 \
+             qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} \
              user=default redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
@@ -220,16 +244,14 @@ impl Client {
             String::from_utf8_lossy(&names.name),
             age.as_secs(),
             idle.as_secs(),
-            match (self.is_subscriber(), redirect) {
-                (false, -1) => "N",
-                (true, -1) => "P",
-                (false, _) => "t",
-                (true, _) => "Pt",
-            },
+            self.flags(),
             self.database.load(Ordering::Relaxed),
             channels,
             patterns,
             shard_channels,
+            self.queued_commands.load(Ordering::Relaxed),
+            unread_bytes,
+            self.buffered_bytes.load(Ordering::Relaxed) + self.mailbox.counted_bytes(),
             command,
             redirect,
             self.protocol.load(Ordering::Relaxed),
@@ -288,9 +310,11 @@ impl Clients {
             database: AtomicU8::new(0),
             protocol: AtomicU8::new(2),
             last_command: AtomicU16::new(NO_COMMAND),
+            queued_commands: AtomicI32::new(-1),
             names: Mutex::default(),
             subscriptions: Default::default(),
             redirect: AtomicI64::new(-1),
+            tracks_prefixes: AtomicBool::new(false),
             buffered_bytes: AtomicU64::new(0),
             mailbox: Mailbox::new(),
             closing: AtomicBool::new(false),

@@ -354,7 +354,8 @@ impl Connection {
             self.session.large_replies.shift(at, output.len() - before);
         }
         counts.bytes_out = output.len() as u64 + self.session.large_replies.bytes();
-        self.session.client.record_activity(now, self.session.last_command);
+        let queued = self.session.queued_commands();
+        self.session.client.record_activity(now, self.session.last_command, queued);
         // Before the replies are written: a client that has read a reply sees its command in the counters.
         self.state.stats.threads[self.session.client.thread()].add(&counts);
         stop

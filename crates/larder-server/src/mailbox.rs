@@ -120,6 +120,11 @@ impl Mailbox {
         }
     }
 
+    /// Bytes of messages that the client has not got.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.content.lock().bytes.len() as u64 + self.taken_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes of messages that are counted.
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.counted_bytes.load(Ordering::Relaxed)

@@ -147,7 +147,11 @@ impl Session {
 
     pub(crate) fn set_tracking(&mut self, tracking: Option<Box<Tracking>>) {
         self.tracking = tracking;
-        self.client.set_redirect(self.tracking.as_deref().map(|tracking| tracking.redirect().unwrap_or(0)));
+        self.client.set_tracking(
+            self.tracking
+                .as_deref()
+                .map(|tracking| (tracking.redirect().unwrap_or(0), tracking.is_broadcast())),
+        );
         self.update_special();
     }
 
@@ -162,6 +166,11 @@ impl Session {
         let before = std::mem::replace(&mut self.subscriptions, subscriptions);
         self.update_special();
         before
+    }
+
+    /// The number of commands that wait for `EXEC`; `None` without a transaction.
+    pub(crate) fn queued_commands(&self) -> Option<usize> {
+        self.transaction.as_deref().map(Transaction::len)
     }
 
     pub(crate) fn transaction(&mut self) -> Option<&mut Transaction> {

@@ -43,6 +43,8 @@ pub(crate) struct ServerState {
     pub(crate) port: u16,
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
+    /// Whether the time for that is over: scripts that still run are ended.
+    pub(crate) drain_is_over: AtomicBool,
     pub(crate) pause: Pause,
     #[cfg(feature = "scripts")]
     pub(crate) scripts: ScriptCache,
@@ -77,6 +79,7 @@ impl ServerState {
             run_id: run_id(),
             port,
             draining: AtomicBool::new(false),
+            drain_is_over: AtomicBool::new(false),
             pause: Pause::new(),
             #[cfg(feature = "scripts")]
             scripts: ScriptCache::default(),

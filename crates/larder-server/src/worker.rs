@@ -1,10 +1,14 @@
 //! The threads that serve connections, as the rest of the server sees them.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::connection::Connection;
 use crate::event_loop::EventLoop;
@@ -56,14 +60,23 @@ impl Workers {
         self.state.inboxes.iter().for_each(|inbox| inbox.send(Message::Stop));
     }
 
-    /// Waits until all threads have drained and ended.
+    /// Waits until all threads have drained and ended. Ends scripts that run longer than the drain may take.
     pub(crate) async fn drain(mut self) {
         self.stop();
-        for (index, Worker { done, thread }) in std::mem::take(&mut self.threads).into_iter().enumerate() {
-            let _ = done.await;
-            if thread.join().is_err() {
-                tracing::error!(thread = index, "a server thread panicked");
-            }
+        let limit = Duration::from_millis(self.state.config.drain_timeout_ms);
+        let mut ended = pin!(join(std::mem::take(&mut self.threads)));
+        if timeout(limit, &mut ended).await.is_err() {
+            self.state.drain_is_over.store(true, Ordering::Release);
+            ended.await;
+        }
+    }
+}
+
+async fn join(threads: Vec<Worker>) {
+    for (index, Worker { done, thread }) in threads.into_iter().enumerate() {
+        let _ = done.await;
+        if thread.join().is_err() {
+            tracing::error!(thread = index, "a server thread panicked");
         }
     }
 }

@@ -440,7 +440,7 @@ fn connection_commands_match_table() {
         &[
             ("COMMAND GETKEYS MSET a 1 b 2", Same("*2|$1|a|$1|b|")),
             ("COMMAND COUNT x", Same("-ERR wrong number of arguments for 'command|count' command|")),
-            ("COMMAND INFO nothing", Each("*1|*-1|", "*1|_|")),
+            ("COMMAND INFO nothing", Each("*1|$-1|", "*1|_|")),
         ],
         &[("ROLE", Same("*3|$6|master|:0|*0|"))],
     ]);

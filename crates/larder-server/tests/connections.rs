@@ -140,6 +140,35 @@ fn client_kill_closes_the_connections_that_match() {
     assert_eq!(first.read_to_end(), b":1\r\n");
 }
 
+#[test]
+fn client_list_shows_transactions_tracking_and_memory() {
+    let server = TestServer::start();
+    let (mut other, mut client) = (server.connect_as(larder_resp::Protocol::Resp3), server.connect());
+    let own = format!("id={} ", id_of(&mut client));
+    let mut line = || {
+        let list = other.call(&["CLIENT", "LIST"]);
+        let list = String::from_utf8(list.as_bytes().unwrap().to_vec()).unwrap();
+        list.lines().find(|line| line.starts_with(&own)).unwrap().to_owned()
+    };
+    let memory = |line: &str| -> u64 {
+        line.split(" tot-mem=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(
+        line().contains(" flags=N ") && line().contains(" multi=-1 ") && memory(&line()) < 1_000,
+        "{}",
+        line()
+    );
+    client.call(&["MULTI"]);
+    client.call(&["SET", "k", &"x".repeat(5_000)]);
+    client.call(&["GET", "k"]);
+    assert!(line().contains(" flags=x ") && line().contains(" multi=2 "), "{}", line());
+    assert!((5_000..20_000).contains(&memory(&line())), "{}", line());
+    client.call(&["DISCARD"]);
+    client.call(&["HELLO", "3"]);
+    client.call(&["CLIENT", "TRACKING", "ON", "BCAST"]);
+    assert!(line().contains(" flags=tB ") && line().contains(" multi=-1 "), "{}", line());
+}
+
 /// Callers that gave up a connection rely on it: nothing of it may overwrite what they write later.
 #[test]
 fn nothing_is_executed_after_client_kill_has_replied() {
@@ -432,4 +461,21 @@ fn idle_connection_is_closed_after_the_timeout() {
     assert_eq!(other.read_to_end(), b"", "it was idle, too");
     assert_eq!(server.connect().call(&["PUBLISH", "a", "x"]), Frame::Integer(1));
     assert!(matches!(subscriber.receive(), Frame::Array(_)));
+}
+
+#[cfg(feature = "scripts")]
+#[test]
+fn shutdown_ends_a_script_without_a_limit() {
+    let server = TestServer::with(Config { drain_timeout_ms: 100, ..Config::default() });
+    let mut client = server.connect();
+    assert_eq!(client.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]), Frame::Simple("OK".into()));
+    client.send(&encode(&["EVAL", "redis.call('set', 'k', '1') while true do end", "1", "k"]));
+    // Without this the connection may be closed before the script begins.
+    std::thread::sleep(Duration::from_millis(50));
+    let store = server.store();
+    server.stop();
+    let reply = format!("{:?}", client.receive());
+    assert!(reply.contains("its writes were undone: the server ends"), "{reply}");
+    let next = TestServer::with_store(Config::default(), store);
+    assert_eq!(next.connect().call(&["EXISTS", "k"]), Frame::Integer(0));
 }

@@ -39,7 +39,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     ("TRACKINGINFO", "How the connection tracks keys."),
     ("UNPAUSE", "Ends the pause."),
-    ("UNBLOCK <id>", "Always 0: no command blocks."),
+    ("UNBLOCK <id> [TIMEOUT|ERROR]", "Always 0: no command blocks."),
 ];
 
 pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -56,6 +56,11 @@ pub(super) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"list", _) => list(cx, args.skip(2)),
         (b"kill", 3..) => kill(cx, args.skip(2)),
         (b"unblock", 3 | 4) => {
+            let is_reason =
+                |word: &[u8]| word.eq_ignore_ascii_case(b"TIMEOUT") || word.eq_ignore_ascii_case(b"ERROR");
+            if !args.get(3).is_none_or(is_reason) {
+                return Err(CommandError::Fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+            }
             // No command of this server blocks.
             integer(&args[2])?;
             cx.integer(0)

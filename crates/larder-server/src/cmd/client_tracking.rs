@@ -33,6 +33,11 @@ pub(crate) struct Tracking {
 }
 
 impl Tracking {
+    /// Whether it tracks prefixes and not the keys that the connection reads.
+    pub(crate) fn is_broadcast(&self) -> bool {
+        self.mode == Mode::Broadcast
+    }
+
     /// Registers the connection for changes of a key that it has read. The key is locked.
     pub(crate) fn register(&self, name: &[u8]) {
         let is_wanted = match self.mode {

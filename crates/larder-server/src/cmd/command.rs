@@ -46,7 +46,7 @@ fn info(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     for name in names.iter() {
         match find(name) {
             Some(index) => describe(&mut reply, &TABLE[index]),
-            None => reply.null_array(),
+            None => reply.null(),
         }
     }
     Ok(())
@@ -143,6 +143,12 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
 fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
     let spec = find(&request[0]).map(|index| &TABLE[index]);
     let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
+    if let Some(key) = key_of_subcommand(spec, request) {
+        let mut reply = cx.reply();
+        reply.array(1);
+        reply.bulk(key);
+        return Ok(());
+    }
     if !spec.has_keys() {
         return Err(CommandError::Fixed("ERR The command has no key arguments"));
     }
@@ -155,4 +161,16 @@ fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
     reply.array(keys.len());
     keys.iter().for_each(|key| reply.bulk(key));
     Ok(())
+}
+
+/// The key of a request whose subcommand has one, which the table does not say.
+fn key_of_subcommand<'a>(spec: &CommandSpec, request: Args<'a>) -> Option<&'a [u8]> {
+    let subcommand = request.get(1)?;
+    let is = |name: &[u8]| subcommand.eq_ignore_ascii_case(name);
+    let has_key = match spec.name {
+        "object" => [&b"ENCODING"[..], b"FREQ", b"IDLETIME", b"REFCOUNT"].into_iter().any(is),
+        "memory" => is(b"USAGE"),
+        _ => false,
+    };
+    request.get(2).filter(|_| has_key)
 }

@@ -17,6 +17,7 @@ pub(super) fn function(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         (b"flush", 3) => Err(CommandError::Fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
         (b"list", 2..) => {
+            check_list_options(args.skip(2))?;
             cx.reply().array(0);
             Ok(())
         }
@@ -32,4 +33,16 @@ pub(super) fn function(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (b"load" | b"delete" | b"dump" | b"restore" | b"stats", _) => Err(UNSUPPORTED),
         _ => Err(CommandError::unknown_subcommand(&args[1], "FUNCTION")),
     }
+}
+
+fn check_list_options(options: Args<'_>) -> Outcome {
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"LIBRARYNAME") {
+            words.next().ok_or(CommandError::Fixed("ERR library name argument was not given"))?;
+        } else if !word.eq_ignore_ascii_case(b"WITHCODE") {
+            return Err(CommandError::Other(format!("Unknown argument {}", String::from_utf8_lossy(word))));
+        }
+    }
+    Ok(())
 }

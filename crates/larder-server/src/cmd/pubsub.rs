@@ -145,6 +145,10 @@ pub(super) fn pubsub(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 ("SHARDNUMSUB [<channel> ...]", "The number of subscribers of each channel of a shard."),
             ],
         ),
+        (b"channels" | b"shardchannels", _) => Err(CommandError::Other(format!(
+            "unknown subcommand or wrong number of arguments for '{}'. Try PUBSUB HELP.",
+            String::from_utf8_lossy(&args[1])
+        ))),
         (b"numpat", _) => Err(CommandError::Arity("pubsub|numpat")),
         (b"help", _) => Err(CommandError::Arity("pubsub|help")),
         _ => Err(CommandError::unknown_subcommand(&args[1], "PUBSUB")),

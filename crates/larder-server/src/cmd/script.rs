@@ -12,6 +12,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use larder_resp::{Args, Encoder, Protocol};
@@ -148,6 +149,8 @@ enum Abort {
     OtherKeys,
     TimedOut,
     Killed,
+    /// The server ends.
+    Stopped,
     TooManyChanges,
 }
 
@@ -209,6 +212,7 @@ impl<'a> Request<'a> {
                 format!("it needs more than {MAX_MEMORY_BYTES} bytes of memory")
             }
             (Some(Abort::Killed), _) => "SCRIPT KILL".to_owned(),
+            (Some(Abort::Stopped), _) => "the server ends".to_owned(),
             (Some(Abort::TooManyChanges), _) => {
                 format!("its changes need more than {MAX_CHANGES_BYTES} bytes until its end")
             }
@@ -339,7 +343,7 @@ impl Host for Run<'_> {
         if spec.flags.contains(Flags::NO_SCRIPT) {
             return Err(CallError::Refused("ERR This Redis command is not allowed from script"));
         }
-        if self.is_read_only && spec.flags.contains(Flags::WRITE) {
+        if self.is_read_only && spec.may_write() {
             return Err(CallError::Refused("ERR Write commands are not allowed from read-only scripts."));
         }
         if self.must_not_grow && spec.flags.contains(Flags::DENYOOM) {
@@ -384,6 +388,9 @@ impl Host for Run<'_> {
 
     fn must_end(&mut self) -> bool {
         let (elapsed, scripts) = (self.started.elapsed(), &self.cx.state.scripts);
+        if self.cx.state.drain_is_over.load(Ordering::Acquire) {
+            self.abort.get_or_insert(Abort::Stopped);
+        }
         if self.abort.is_some() || elapsed < SLOW && self.limit.is_none_or(|limit| elapsed < limit) {
             return self.abort.is_some();
         }

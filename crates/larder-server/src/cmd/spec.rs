@@ -270,7 +270,9 @@ impl CommandSpec {
             0 => 0..0,
             at => {
                 let count = parse_integer(args.get(at)?).and_then(|count| usize::try_from(count).ok())?;
-                at + 1..(at + 1).checked_add(count).filter(|end| *end <= args.len() && count > 0)?
+                let may_be_none = self.group == "scripting";
+                let end = (at + 1).checked_add(count).filter(|end| *end <= args.len());
+                at + 1..end.filter(|_| count > 0 || may_be_none)?
             }
         };
         let indices = fixed.step_by((step as usize).max(1)).chain(counted);

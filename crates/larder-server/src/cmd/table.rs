@@ -65,7 +65,7 @@ pub(super) static TABLE: [C; 127] = [
     C::new("pexpireat", -3, "2.6.0", expire::pexpireat, "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key(),
     C::new("pexpiretime", 2, "7.0.0", expire::pexpiretime, "Returns the deadline of a key in milliseconds of Unix time.").reads_key().fast().one_key(),
     C::new("pfadd", -2, "2.8.9", hyperloglog::pfadd, "Adds elements to a HyperLogLog.").writes_string().hyperloglog().fast().one_key(),
-    C::new("pfcount", -2, "2.8.9", hyperloglog::pfcount, "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1),
+    C::new("pfcount", -2, "2.8.9", hyperloglog::pfcount, "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1).flag(Flags::MAY_WRITE),
     C::new("pfmerge", -2, "2.8.9", hyperloglog::pfmerge, "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1),
     C::new("ping", -1, "1.0.0", session::ping, "Returns PONG, or its argument.").connection().fast(),
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),

@@ -28,6 +28,10 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
     pub(super) fn abort(&mut self) {
         self.is_aborted = true;
     }
