@@ -7,6 +7,7 @@ use larder_testkit::{RedisServer, eventually, within};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// Closes every connection but those that subscribe.
 fn close_connections(server: &RedisServer) {
@@ -178,4 +179,30 @@ async fn idle_connections_are_probed() {
         !probes.is_empty() && probes.iter().all(|probe| probe.is_some_and(|time| time <= 1_000))
     })
     .await;
+}
+
+/// Everybody waits for one attempt to connect, and not each for its own after those of all others.
+#[tokio::test]
+async fn callers_wait_for_a_server_that_never_answers_at_the_same_time() {
+    const CALLERS: u32 = 200;
+    // The system accepts the connections; nobody reads from them.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("bound"));
+    for operation in ["read", "fetch", "delete"] {
+        let cache = node_with(&url, |options| options.redis_timeout(Duration::from_millis(100)));
+        let view: View<str, u32> = cache.view("n");
+        let mut calls = JoinSet::new();
+        for number in 0..CALLERS {
+            let (view, key) = (view.clone(), number.to_string());
+            calls.spawn(async move {
+                match operation {
+                    "read" => assert_eq!(view.read(&*key).await.as_deref(), None),
+                    "fetch" => assert_eq!(fetched(&view, &key, number).await, number),
+                    _ => drop(view.delete(&*key).await.queued()),
+                }
+            });
+        }
+        // One after the other they would take twenty seconds.
+        tokio::time::timeout(Duration::from_secs(5), calls.join_all()).await.expect(operation);
+    }
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisError, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
 /// connection must not be executed after later ones.
@@ -26,8 +26,10 @@ pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
 #[derive(Default)]
 pub(super) struct Slot {
     open: Mutex<Option<Arc<Open>>>,
-    /// Locked while connecting, so that concurrent callers open one connection.
-    connecting: tokio::sync::Mutex<()>,
+    /// Locked while connecting, so that concurrent callers open one connection. Why the last attempt failed.
+    connecting: tokio::sync::Mutex<Option<TierError>>,
+    /// How many attempts have failed.
+    failures: AtomicU64,
     /// Consecutive timeouts.
     timeouts: AtomicU32,
     abandoned: Mutex<Option<Abandoned>>,
@@ -133,10 +135,26 @@ impl Slot {
         if let Some(open) = self.current(address) {
             return Ok(open);
         }
-        let _one = self.connecting.lock().await;
+        let failures = self.failures.load(Ordering::Acquire);
+        let mut last_failure = self.connecting.lock().await;
         if let Some(open) = self.current(address) {
             return Ok(open);
         }
+        // Who has waited for an attempt that failed does not make another one: many would wait for one timeout each.
+        if let Some(error) = &*last_failure
+            && self.failures.load(Ordering::Acquire) != failures
+        {
+            return Err(error.clone());
+        }
+        let opened = self.open_next(address).await;
+        if let Err(error) = &opened {
+            *last_failure = Some(error.clone());
+            self.failures.fetch_add(1, Ordering::Release);
+        }
+        opened
+    }
+
+    async fn open_next(&self, address: &Address) -> Result<Arc<Open>, TierError> {
         let mut opened = address.open_accepted().await?;
         let abandoned = self.abandoned.lock().clone();
         if let Some(abandoned) = abandoned.filter(|abandoned| abandoned.server == opened.server) {
