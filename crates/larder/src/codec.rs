@@ -3,6 +3,7 @@
 
 use crate::compression::Packing;
 use crate::envelope::{self, EncodeError, Meta, Unreadable};
+use crate::schema;
 use crate::unwind::caught;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -90,7 +91,8 @@ const UNENCODED: u8 = 0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// postcard: the smallest and fastest; not self-describing.
+    /// postcard: the smallest and fastest; not self-describing. A value that writes other fields than its type reads, as with
+    /// serde's `skip_serializing_if`, `untagged` or `flatten`, is refused.
     #[default]
     Postcard,
     /// JSON: readable by people and other languages. Feature `json`.
@@ -102,7 +104,7 @@ pub enum Format {
     MessagePack,
 }
 
-impl<V: Serialize + DeserializeOwned> Codec<V> for Format {
+impl<V: Serialize + DeserializeOwned + 'static> Codec<V> for Format {
     fn id(&self) -> u8 {
         match self {
             Format::Postcard => POSTCARD,
@@ -127,6 +129,7 @@ impl<V: Serialize + DeserializeOwned> Codec<V> for Format {
     fn encode(&self, value: &V, out: &mut Vec<u8>) -> Result<(), CodecError> {
         match self {
             Format::Postcard => {
+                schema::check_written(value, &schema::requested::<V>())?;
                 let appended = postcard::to_extend(value, std::mem::take(out))?;
                 *out = appended;
                 Ok(())

@@ -2,6 +2,9 @@
 //! are not decoded.
 
 mod shape;
+mod written;
+
+pub(crate) use self::written::check as check_written;
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -24,13 +27,35 @@ pub(crate) fn of_name<V>() -> u64 {
 
 /// The schema of a type with serde: its name, and its shape.
 pub(crate) fn of_shape<V: DeserializeOwned + 'static>() -> u64 {
-    static KNOWN: LazyLock<Mutex<HashMap<TypeId, u64>>> = LazyLock::new(Mutex::default);
-    let known = KNOWN.lock().get(&TypeId::of::<V>()).copied();
+    known::<V>().0
+}
+
+/// What a type reads.
+pub(crate) fn requested<V: DeserializeOwned + 'static>() -> Arc<Requested> {
+    known::<V>().1
+}
+
+/// What the `Deserialize` of a type asks for, beside its shape.
+#[derive(Debug, Default)]
+pub(crate) struct Requested {
+    /// The numbers of fields of the structs with a name; for variants with several fields, by the names of enum and variant.
+    lengths: HashMap<(&'static str, &'static str), Vec<usize>>,
+    /// Whether it asks for data that say themselves what they are.
+    is_self_describing: bool,
+}
+
+/// Computed once per type.
+fn known<V: DeserializeOwned + 'static>() -> (u64, Arc<Requested>) {
+    type Known = HashMap<TypeId, (u64, Arc<Requested>)>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+    let known = KNOWN.lock().get(&TypeId::of::<V>()).cloned();
     known.unwrap_or_else(|| {
         // Not under the lock, because it runs code of the type.
-        let schema = mix_schema(of_name::<V>(), "", shape::of::<V>());
-        KNOWN.lock().insert(TypeId::of::<V>(), schema);
-        schema
+        let (shape, requested) = shape::of::<V>();
+        let schema = mix_schema(of_name::<V>(), "", shape);
+        let entry = (schema, Arc::new(requested));
+        KNOWN.lock().insert(TypeId::of::<V>(), entry.clone());
+        entry
     })
 }
 

@@ -134,3 +134,182 @@ fn codec_without_decode_owned_decodes_owned_bytes() {
         assert_eq!(decoded, row);
     }
 }
+
+/// Encodes with postcard, and checks that what it accepts is read back. Returns the error.
+fn refused<V: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug + 'static>(
+    value: &V,
+) -> Option<String> {
+    let mut bytes = Vec::new();
+    match Format::Postcard.encode(value, &mut bytes) {
+        Ok(()) => {
+            let read: V = Format::Postcard.decode(POSTCARD, &bytes).expect("what was accepted is read");
+            assert_eq!(read, *value);
+            None
+        }
+        Err(error) => {
+            let mut named = Vec::new();
+            Format::Json.encode(value, &mut named).expect("JSON has names");
+            let read: V = Format::Json.decode(JSON, &named).expect("JSON has names");
+            assert_eq!(read, *value);
+            Some(error.to_string())
+        }
+    }
+}
+
+macro_rules! value {
+    ($body:item $value:expr) => {{
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        $body
+        refused(&$value)
+    }};
+}
+
+#[test]
+fn postcard_refuses_what_it_would_read_as_another_value() {
+    let partly = |a: Vec<u8>| {
+        value! {
+            struct Partly {
+                #[serde(default, skip_serializing_if = "Vec::is_empty")]
+                a: Vec<u8>,
+                b: f32,
+                c: Vec<u8>,
+            }
+            Partly { a, b: 0.0, c: vec![0] }
+        }
+    };
+    assert_eq!(partly(vec![1]), None);
+    let error = partly(vec![]).expect("refused");
+    assert!(error.starts_with("Partly writes 2 fields and reads 3, as with skip_serializing"), "{error}");
+    let never_written = value! {
+        struct Half {
+            #[serde(default, skip_serializing)]
+            a: u8,
+            b: u16,
+        }
+        vec![Half { a: 0, b: 1 }]
+    };
+    assert!(never_written.is_some());
+    let never_read = value! {
+        struct Half {
+            #[serde(skip_deserializing)]
+            a: u8,
+            b: u16,
+        }
+        Some(Half { a: 0, b: 1 })
+    };
+    assert!(never_read.is_some());
+    let in_variant = value! {
+        enum State {
+            Open { #[serde(default, skip_serializing_if = "Option::is_none")] by: Option<u8>, at: u8 },
+        }
+        (1, State::Open { by: None, at: 1 })
+    };
+    assert!(in_variant.expect("refused").starts_with("State::Open writes 1 fields and reads 2"));
+}
+
+#[test]
+fn postcard_refuses_types_that_read_names() {
+    let untagged = value! {
+        #[serde(untagged)]
+        enum Id { Number(u64), Text(String) }
+        vec![Id::Number(1), Id::Text("a".into())]
+    };
+    let tagged = value! {
+        #[serde(tag = "kind")]
+        enum Kind { Page { at: u8 }, None }
+        [Kind::Page { at: 1 }, Kind::None]
+    };
+    let adjacent = value! {
+        #[serde(tag = "kind", content = "of")]
+        enum Kind { Page { at: u8 }, None }
+        [Kind::Page { at: 1 }, Kind::None]
+    };
+    let flattened = value! {
+        struct All {
+            a: u8,
+            #[serde(flatten)]
+            rest: BTreeMap<String, u8>,
+        }
+        All { a: 1, rest: BTreeMap::from([("b".into(), 2)]) }
+    };
+    let any = refused(&serde_json::json!({"a": [1, null]}));
+    for (what, error) in [untagged, tagged, adjacent, flattened, any].into_iter().enumerate() {
+        assert!(error.as_ref().is_some_and(|error| error.contains("Format::Json")), "{what}: {error:?}");
+    }
+}
+
+/// A type that is read and written as another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "(u8, u8)", into = "(u8, u8)")]
+struct Ordered {
+    low: u8,
+    high: u8,
+}
+
+impl TryFrom<(u8, u8)> for Ordered {
+    type Error = &'static str;
+
+    fn try_from((low, high): (u8, u8)) -> Result<Self, Self::Error> {
+        if low <= high { Ok(Ordered { low, high }) } else { Err("not in order") }
+    }
+}
+
+impl From<Ordered> for (u8, u8) {
+    fn from(Ordered { low, high }: Ordered) -> Self {
+        (low, high)
+    }
+}
+
+#[test]
+fn postcard_accepts_other_attributes() {
+    let attributes = value! {
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        struct All {
+            #[serde(skip)]
+            skipped: u8,
+            #[serde(default, alias = "old")]
+            with_default: Option<Option<u8>>,
+            #[serde(rename = "x")]
+            renamed: (u8, [u16; 3]),
+            unit: (),
+            map: BTreeMap<u8, Vec<String>>,
+        }
+        All {
+            skipped: 0,
+            with_default: Some(None),
+            renamed: (1, [2, 3, 4]),
+            unit: (),
+            map: BTreeMap::from([(1, vec!["a".into()])]),
+        }
+    };
+    let variants = value! {
+        enum Many {
+            Unit,
+            Newtype(u8),
+            Tuple(u8, u16),
+            Struct { a: u8, b: Option<Box<Many>> },
+            #[serde(skip)]
+            #[expect(dead_code, reason = "it has no form")]
+            Never,
+        }
+        [
+            Many::Unit,
+            Many::Newtype(1),
+            Many::Tuple(1, 2),
+            Many::Struct { a: 1, b: Some(Box::new(Many::Struct { a: 2, b: None })) },
+        ]
+    };
+    let converted = refused(&Ordered { low: 1, high: 2 });
+    let tuple = value! {
+        struct Pair(u8, #[serde(skip)] u8, u16);
+        Pair(1, 0, 2)
+    };
+    let standard = refused(&(
+        std::net::IpAddr::from([127, 0, 0, 1]),
+        std::time::Duration::from_millis(1500),
+        Result::<u8, String>::Err("no".into()),
+        std::num::NonZeroU8::MIN,
+        1..3u8,
+    ));
+    assert_eq!([attributes, variants, converted, tuple, standard], [const { None }; 5]);
+}

@@ -14,7 +14,7 @@ use serde::de::{
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::mix_schema;
+use super::{Requested, mix_schema};
 
 /// The deepest nesting, for types that contain themselves.
 const MAX_DEPTH: usize = 24;
@@ -23,20 +23,21 @@ const MAX_REQUESTS: usize = 10_000;
 /// The most passes, for enums in enums in enums.
 const MAX_PASSES: usize = 256;
 
-/// A number that changes when the requests of the type's `Deserialize` change.
-pub(super) fn of<V: DeserializeOwned>() -> u64 {
-    let mut requests = Requests { hash: 0, count: 0, visited: HashMap::new() };
+/// A number that changes when the requests of the type's `Deserialize` change, and what they ask for.
+pub(super) fn of<V: DeserializeOwned>() -> (u64, Requested) {
+    let mut requests =
+        Requests { hash: 0, count: 0, visited: HashMap::new(), requested: Requested::default() };
     for _ in 0..MAX_PASSES {
         requests.count = 0;
         // If a type refuses a value or panics, its requests are hashed up to there.
         _ = catch_unwind(AssertUnwindSafe(|| {
-            V::deserialize(Tracer { requests: &mut requests, depth: 0 }).is_ok()
+            V::deserialize(Tracer { requests: &mut requests, depth: 0, variant: ("", "") }).is_ok()
         }));
         if requests.visited.values().all(|(visited, variants)| visited >= variants) {
             break;
         }
     }
-    requests.hash
+    (requests.hash, requests.requested)
 }
 
 struct Requests {
@@ -44,11 +45,14 @@ struct Requests {
     count: usize,
     /// How many variants of each enum were visited, and how many it has.
     visited: HashMap<&'static str, (usize, usize)>,
+    requested: Requested,
 }
 
 struct Tracer<'n> {
     requests: &'n mut Requests,
     depth: usize,
+    /// The names of the enum and of the variant whose fields are requested.
+    variant: (&'static str, &'static str),
 }
 
 impl Tracer<'_> {
@@ -65,6 +69,28 @@ impl Tracer<'_> {
 
     fn parts(&mut self, count: usize) -> Parts<'_> {
         Parts { requests: self.requests, depth: self.depth + 1, left: count }
+    }
+
+    /// Visits at most `most` fields, and records how many the type reads: aliases are counted as fields too.
+    fn visit_fields<'de, V: Visitor<'de>>(
+        &mut self,
+        of: (&'static str, &'static str),
+        most: usize,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let mut parts = self.parts(most);
+        let value = visitor.visit_seq(&mut parts)?;
+        let read = most - parts.left;
+        let lengths = self.requests.requested.lengths.entry(of).or_default();
+        if !lengths.contains(&read) {
+            lengths.push(read);
+        }
+        Ok(value)
+    }
+
+    /// One level further down.
+    fn deeper(self) -> Self {
+        Tracer { depth: self.depth + 1, variant: ("", ""), ..self }
     }
 
     fn is_deep(&self) -> bool {
@@ -84,11 +110,23 @@ macro_rules! primitives {
 impl<'de> Deserializer<'de> for Tracer<'_> {
     type Error = Error;
 
+    /// Only formats with names can answer.
+    fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
+        self.requests.requested.is_self_describing = true;
+        self.record("visit_unit")?;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_any(visitor)
+    }
+
     // 1, because some types refuse 0.
     primitives! {
-        deserialize_any => visit_unit();
-        deserialize_ignored_any => visit_unit();
-        deserialize_identifier => visit_unit();
         deserialize_unit => visit_unit();
         deserialize_bool => visit_bool(false);
         deserialize_i8 => visit_i8(1);
@@ -115,7 +153,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         if self.is_deep() {
             return visitor.visit_none();
         }
-        visitor.visit_some(Tracer { depth: self.depth + 1, ..self })
+        visitor.visit_some(self.deeper())
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -133,7 +171,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.record(name)?;
-        visitor.visit_newtype_struct(Tracer { depth: self.depth + 1, ..self })
+        visitor.visit_newtype_struct(self.deeper())
     }
 
     fn deserialize_seq<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
@@ -154,7 +192,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.record(name)?;
-        visitor.visit_seq(self.parts(len))
+        self.visit_fields((name, ""), len, visitor)
     }
 
     fn deserialize_map<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
@@ -173,7 +211,8 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         if self.is_deep() {
             return Err(Error::custom("too deep"));
         }
-        visitor.visit_seq(self.parts(fields.len()))
+        let of = if self.variant.1.is_empty() { (name, "") } else { self.variant };
+        self.visit_fields(of, fields.len(), visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -189,6 +228,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         let (visited, total) = self.requests.visited.entry(name).or_default();
         let variant = *visited % variants.len();
         (*visited, *total) = (*visited + 1, variants.len());
+        self.variant = (name, variants[variant]);
         visitor.visit_enum(Variant { tracer: self, variant: variant as u32 })
     }
 
@@ -207,7 +247,7 @@ struct Parts<'n> {
 
 impl Parts<'_> {
     fn next(&mut self) -> Tracer<'_> {
-        Tracer { requests: self.requests, depth: self.depth }
+        Tracer { requests: self.requests, depth: self.depth, variant: ("", "") }
     }
 }
 
@@ -260,11 +300,12 @@ impl<'de> VariantAccess<'de> for Tracer<'_> {
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(mut self, seed: T) -> Result<T::Value, Error> {
         self.record("newtype")?;
-        seed.deserialize(Tracer { depth: self.depth + 1, ..self })
+        seed.deserialize(self.deeper())
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_tuple(len, visitor)
+    fn tuple_variant<V: Visitor<'de>>(mut self, len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.record("tuple")?;
+        self.visit_fields(self.variant, len, visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -287,7 +328,7 @@ mod tests {
             #[derive(Deserialize)]
             #[allow(dead_code, reason = "only its shape matters")]
             $($body)*
-            of::<T>()
+            of::<T>().0
         }};
     }
 
@@ -429,8 +470,8 @@ mod tests {
 
     #[test]
     fn types_with_same_encoding_have_one_shape() {
-        assert_eq!(of::<HashMap<String, u8>>(), of::<BTreeMap<Box<str>, u8>>());
-        assert_eq!(of::<Vec<u8>>(), of::<std::collections::VecDeque<u8>>());
+        assert_eq!(of::<HashMap<String, u8>>().0, of::<BTreeMap<Box<str>, u8>>().0);
+        assert_eq!(of::<Vec<u8>>().0, of::<std::collections::VecDeque<u8>>().0);
     }
 
     #[derive(Deserialize)]
@@ -442,16 +483,16 @@ mod tests {
 
     #[test]
     fn recursive_and_refusing_types_have_a_shape() {
-        assert_eq!(of::<Tree>(), of::<Tree>());
-        assert_eq!(of::<(std::num::NonZeroU8, u8)>(), of::<(std::num::NonZeroU8, u8)>());
-        assert_ne!(of::<(std::net::IpAddr, u8)>(), of::<(std::net::IpAddr, u16)>());
-        assert_ne!(of::<[u8; 32]>(), of::<[u8; 31]>());
-        assert_ne!(of::<()>(), of::<bool>());
+        assert_eq!(of::<Tree>().0, of::<Tree>().0);
+        assert_eq!(of::<(std::num::NonZeroU8, u8)>().0, of::<(std::num::NonZeroU8, u8)>().0);
+        assert_ne!(of::<(std::net::IpAddr, u8)>().0, of::<(std::net::IpAddr, u16)>().0);
+        assert_ne!(of::<[u8; 32]>().0, of::<[u8; 31]>().0);
+        assert_ne!(of::<()>().0, of::<bool>().0);
     }
 
     /// The shape is stored with every value, so it must not depend on the build.
     #[test]
     fn shape_is_stable() {
-        assert_eq!(of::<Option<(u32, String)>>(), 17_717_260_533_337_191_560);
+        assert_eq!(of::<Option<(u32, String)>>().0, 17_717_260_533_337_191_560);
     }
 }
