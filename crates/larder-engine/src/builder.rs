@@ -143,7 +143,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
 
     /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, at most as many
     /// as leave 256 [expected entries](Builder::expected_entries) to each, and at least one per 16,384. If that number was
-    /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304.
+    /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304. An
+    /// insertion into a full cache may visit all shards, so that many more than the default make it slow.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -171,8 +172,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 
     /// Counts the entries of `count` partitions of the keys: see [`Cache::partition_stats`]. `partition` returns the
-    /// partition of a key, below `count`; it runs under the locks and must be short. Cost: one call of it per entry stored
-    /// or removed; none per hit. Default: not counted.
+    /// partition of a key, below `count`; it runs under the locks and must be short. If it panics, or returns another number,
+    /// the insertion panics and stores nothing. Cost: two calls of it per entry stored and one per entry removed; none per
+    /// hit. Default: not counted.
     pub fn partitions(mut self, count: usize, partition: fn(&K) -> usize) -> Self {
         self.partitions = Some((count, partition));
         self
@@ -195,6 +197,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         }
         if !(0.0..=1.0).contains(&self.jitter) {
             return Err(BuildError::Jitter(self.jitter));
+        }
+        if let Some((partitions, _)) = self.partitions {
+            in_range("partitions", partitions as u64, 1, u32::MAX.into(), "")?;
         }
         if let Some(shards) = self.shards {
             in_range("shards", shards as u64, 1, MAX_SHARDS as u64, "")?;

@@ -292,6 +292,14 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
     }
 
+    /// Panics if there is no partition for a key: before weight is reserved for its entry.
+    #[inline]
+    pub(crate) fn check_partition(&self, key: &K) {
+        if let Some(partitions) = &self.partitions {
+            partitions.check(key);
+        }
+    }
+
     /// Stores an entry for a key that has none. Its weight is already reserved. Other entries may move to other slots.
     pub(crate) fn insert(&mut self, hash: u64, record: Record<K, V>, weight: u64, deadline: u64, now: u64) {
         if let Some(groups) = self.table.growth_target(self.expected) {

@@ -184,6 +184,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         removed: &mut RemovedEntries<K, V>,
     ) -> Result<StoreResult<K, V>, Postponed<K, V>> {
         let &Write { location, weight, now, .. } = &write;
+        shard.check_partition(&write.record.key);
         let mut existing = shard.find(location.hash, &write.record.key);
         if let Some(id) = existing.filter(|&id| !shard.is_live(id, now)) {
             self.discard(shard, id, Cause::Expired, removed);

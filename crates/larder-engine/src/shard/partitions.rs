@@ -25,11 +25,16 @@ impl<K> Partitions<K> {
         self.counts.get(index).copied().unwrap_or_default()
     }
 
+    /// Panics if there is no partition for a key.
+    pub(super) fn check(&self, key: &K) {
+        let index = (self.partition)(key);
+        assert!(index < self.count, "partition {index} of {}", self.count);
+    }
+
     /// An entry was stored, as yet without a deadline.
     pub(super) fn inserted(&mut self, key: &K) {
         let index = (self.partition)(key);
         if index >= self.counts.len() {
-            assert!(index < self.count, "partition {index} of {}", self.count);
             self.counts.resize_with(index + 1, PartitionStats::default);
         }
         self.counts[index].entries += 1;

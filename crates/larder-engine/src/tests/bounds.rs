@@ -2,6 +2,7 @@
 
 use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -250,4 +251,21 @@ fn entries_of_weight_zero_are_not_evicted() {
         assert_eq!((cache.len(), cache.weight()), (0, 0), "{policy:?}");
         cache.validate();
     }
+}
+
+#[test]
+fn key_without_a_partition_reserves_nothing() {
+    let build = |count| {
+        let cache: Result<Cache<u32, u32>, _> =
+            Cache::builder().entries(10).shards(1).partitions(count, |key| *key as usize).build();
+        cache
+    };
+    let error = build(0).map(drop).expect_err("out of range").to_string();
+    assert_eq!(error, "partitions is 0; it must be from 1 to 4294967295");
+    let cache = build(2).expect("valid options");
+    for _ in 0..100 {
+        assert!(catch_unwind(AssertUnwindSafe(|| cache.insert(2, 2))).is_err());
+    }
+    assert_eq!((cache.len(), cache.weight()), (0, 0));
+    assert!(!cache.insert(1, 1).is_refused());
 }

@@ -143,7 +143,8 @@ where
         self
     }
 
-    /// Loads even if there is a fresh value. Other calls get that value until the new one is stored.
+    /// Loads even if there is a fresh value. Other calls on this node get that value until the new one is stored; other
+    /// nodes that have it in memory, until its time to live is over. A [`delete`](crate::View::delete) reaches all nodes.
     ///
     /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
     /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
@@ -157,6 +158,9 @@ where
     }
 
     /// Sets the loader. It runs in a task of its own, if no tier has the value and no other caller loads it.
+    ///
+    /// A loader that waits for a fetch of its own key waits for itself, and so do all later callers, until a
+    /// [`hard_timeout`](crate::Policy::hard_timeout) drops it, or the key is written, deleted or refreshed.
     ///
     /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: the load continues if the
     /// caller is dropped.

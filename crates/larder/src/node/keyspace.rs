@@ -4,6 +4,8 @@ use crate::envelope::Id;
 use crate::glob;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Keyspace {
@@ -16,8 +18,15 @@ pub(crate) struct Keyspace {
     pub(crate) marker: Vec<u8>,
     /// The prefix of the keys of leases by which values are loaded again.
     reloads: Vec<u8>,
-    /// The names of the views. The number of a view is its index.
-    views: RwLock<Vec<String>>,
+    views: RwLock<ViewNames>,
+}
+
+/// The names of all views that the process has made. They stay: entries in memory have the numbers.
+#[derive(Debug, Default)]
+struct ViewNames {
+    /// By number.
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
 }
 
 impl Keyspace {
@@ -45,15 +54,17 @@ impl Keyspace {
 
     /// The number of a view; a name that is new gets the next one.
     pub(crate) fn view_number(&self, name: &str) -> u32 {
-        if let Some(number) = self.views.read().iter().position(|known| *known == name) {
-            return number as u32;
+        if let Some(number) = self.views.read().numbers.get(name) {
+            return *number;
         }
         let mut views = self.views.write();
-        let number = views.iter().position(|known| *known == name).unwrap_or_else(|| {
-            views.push(name.to_owned());
-            views.len() - 1
-        });
-        number as u32
+        if let Some(number) = views.numbers.get(name) {
+            return *number;
+        }
+        let (number, name) = (views.names.len() as u32, Arc::<str>::from(name));
+        views.names.push(name.clone());
+        views.numbers.insert(name, number);
+        number
     }
 
     pub(crate) fn redis_key(&self, view: &str, key: &KeyBuf) -> Vec<u8> {
@@ -68,15 +79,15 @@ impl Keyspace {
         let rest = redis_key.strip_prefix(self.namespace.as_bytes())?.strip_prefix(b":")?;
         let colon = rest.iter().position(|byte| *byte == b':')?;
         let (view, bytes) = (&rest[..colon], &rest[colon + 1..]);
-        let number = self.views.read().iter().position(|name| name.as_bytes() == view)?;
-        Some(MemoryKeyRef { view: number as u32, bytes }.into_owned())
+        let view = *self.views.read().numbers.get(str::from_utf8(view).ok()?)?;
+        Some(MemoryKeyRef { view, bytes }.into_owned())
     }
 
     /// The key in Redis of a key in memory.
     pub(crate) fn redis_key_of(&self, key: &MemoryKey) -> Vec<u8> {
         let MemoryKeyRef { view, bytes } = key.borrow();
         let views = self.views.read();
-        let view = views.get(view as usize).map_or("", |name| name.as_str());
+        let view = views.names.get(view as usize).map_or("", |name| name);
         [self.namespace.as_bytes(), b":", view.as_bytes(), b":", bytes].concat()
     }
 

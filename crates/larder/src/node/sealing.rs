@@ -8,7 +8,7 @@ use crate::codec;
 use crate::envelope::{self, EncodeError, Id, Meta};
 use crate::events::{Event, EventKey};
 use crate::key::MemoryKey;
-use crate::policy::{Lifetime, Policy};
+use crate::policy::Lifetime;
 use crate::tier::Expiry;
 use larder_engine::{CommitOutcome, Ttl};
 use std::borrow::Cow;
@@ -29,8 +29,6 @@ pub(crate) struct DecodedEntry {
     entry: MemoryEntry,
     /// When it leaves Redis, in milliseconds of the server's clock.
     deadline_ms: u64,
-    /// The value is a remembered absence.
-    negative: bool,
 }
 
 /// The node's clock and the server's at one moment.
@@ -80,7 +78,7 @@ impl Node {
         start: &StartState,
     ) -> Option<OpenedEntry> {
         let decoded = self.decode(view, redis_key, bytes)?;
-        self.admit(decoded, &view.policy, start, &mut self.clocks()).await
+        self.admit(decoded, start, &mut self.clocks()).await
     }
 
     /// Reads a value from bytes of Redis. `None` if they are no value of this view.
@@ -110,7 +108,7 @@ impl Node {
         state.tags = meta.tags.into();
         state.encoded_bytes = view.weight(&value, stored_bytes);
         let entry = MemoryEntry::new(Arc::new(value), state);
-        Some(DecodedEntry { entry, deadline_ms: meta.deadline_ms, negative: meta.negative })
+        Some(DecodedEntry { entry, deadline_ms: meta.deadline_ms })
     }
 
     /// The clocks now. Read after all values of a reply were decoded, which may take long.
@@ -124,12 +122,11 @@ impl Node {
     pub(crate) async fn admit(
         &self,
         decoded: DecodedEntry,
-        policy: &Policy,
         start: &StartState,
         clocks: &mut Clocks,
     ) -> Option<OpenedEntry> {
         let deadline_ms = decoded.deadline_ms;
-        let entry = self.with_times(decoded, policy, start, clocks)?;
+        let entry = self.with_times(decoded, start, clocks)?;
         let validity = match self.judge_promoted_by_known_stamps(entry.state()) {
             Some(validity) => validity,
             None => {
@@ -144,20 +141,19 @@ impl Node {
         }
     }
 
-    /// The entry of a value that was found in Redis, with its times.
+    /// The entry of a value that was found in Redis, with the times that it was stored with, whatever those of this node's
+    /// policy are: the loader may have chosen them.
     fn with_times(
         &self,
-        DecodedEntry { mut entry, deadline_ms, negative }: DecodedEntry,
-        policy: &Policy,
+        DecodedEntry { mut entry, deadline_ms }: DecodedEntry,
         start: &StartState,
         clocks: &Clocks,
     ) -> Option<MemoryEntry> {
         let remaining = time_until(deadline_ms, clocks.server?);
-        let lifetime = policy.lifetime(negative, &self.random);
         let state = entry.state_mut()?;
         let stored = state.lifetime();
         // The deadline is the end of the grace period.
-        let fresh_for = remaining.saturating_sub(stored.grace).min(lifetime.fresh);
+        let fresh_for = remaining.saturating_sub(stored.grace);
         let kept_for = remaining.min(fresh_for + stored.grace);
         state.set_stored(clocks.now, fresh_for, kept_for, start.generation, start.epoch);
         state.initial_age = (stored.fresh + stored.grace).saturating_sub(remaining);
@@ -286,6 +282,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Policy;
     use crate::codec::{Raw, stored};
     use crate::node::tests::node_with_clock;
     use larder_engine::Clock;
@@ -306,12 +303,12 @@ mod tests {
         let early = decoded();
         let mut clocks = node.clocks();
         for late in [false, true] {
-            let opened = node.admit(decoded(), &view.policy, &start, &mut clocks).await.expect("valid");
+            let opened = node.admit(decoded(), &start, &mut clocks).await.expect("valid");
             assert_eq!(opened.entry.state().memory_ttl(), Ttl::At(2_000), "late: {late}");
             hand.advance(SECOND);
             tokio::time::advance(SECOND).await;
         }
-        let opened = node.admit(early, &view.policy, &start, &mut node.clocks()).await;
+        let opened = node.admit(early, &start, &mut node.clocks()).await;
         assert!(opened.is_none(), "the deadline has passed since it was decoded");
     }
 }

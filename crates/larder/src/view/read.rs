@@ -182,7 +182,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let Some(decoded) = decoded else { continue };
             let tracked_writes = missed.tracked_writes;
             let start = StartState { clock, epoch, generation, tracked_writes };
-            let opened = node.admit(decoded, &self.config.policy, &start, &mut clocks).await;
+            let opened = node.admit(decoded, &start, &mut clocks).await;
             if let Some(OpenedEntry { entry, validity: Validity::Valid, .. }) = opened {
                 if let Some(ticket) = ticket {
                     node.commit_at(redis_key, ticket, &entry, tracked_writes, clocks.now);

@@ -63,6 +63,28 @@ async fn take_ignores_stale_entries() {
     assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n", "it is gone all the same");
 }
 
+/// Not that of the policy of the node that reads it.
+#[tokio::test]
+async fn ttl_of_a_loader_or_a_write_holds_on_every_node() {
+    let Some(server) = RedisServer::start() else { return };
+    let node = || {
+        let policy = Policy::new().ttl(Duration::from_millis(500));
+        Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
+    };
+    let (view, other): (View<str, u32>, View<str, u32>) = (node().view("n"), node().view("n"));
+    let load = view.fetch("loaded").load(|load| async move {
+        load.ttl(60 * SECOND);
+        Ok(1)
+    });
+    load.await.expect("loads");
+    view.write_with("written", 2, &WriteOptions::new().ttl(60 * SECOND)).await.everywhere();
+    for (key, value) in [("loaded", 1), ("written", 2)] {
+        let found = other.read(key).await.expect("it is in redis");
+        assert_eq!(*found, value);
+        assert!(found.remaining_ttl() > 50 * SECOND, "{key}: {:?}", found.remaining_ttl());
+    }
+}
+
 #[tokio::test]
 async fn touch_restarts_ttl_and_grace_period_of_the_value() {
     let (cache, hand) = by_hand(POLICY);
