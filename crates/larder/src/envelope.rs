@@ -196,8 +196,8 @@ pub enum EncodeError {
         /// The limit.
         limit: usize,
     },
-    /// The entry has more than 64 tags, the view's included.
-    #[error("the entry has {0} tags; at most 64 are allowed")]
+    /// The entry, or the invalidation, has more than 64 tags, the view's included.
+    #[error("there are {0} tags; at most 64 are allowed, those of the view included")]
     Tags(usize),
     /// A tag is longer than 255 bytes.
     #[error("tag {0:?} has more than 255 bytes")]

@@ -77,6 +77,9 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     ///
     /// # Errors
     /// If Redis does not reply, or the content is no number.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if there is Redis.
     pub async fn read(&self, key: &K) -> Result<Option<i64>, CacheError> {
         let key = KeyBuf::of(key);
         let node = &self.coordinator.node;
@@ -161,6 +164,9 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     ///
     /// # Errors
     /// If Redis does not reply, or the cache has none.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub async fn read(&self, key: &K) -> Result<Option<Vec<u8>>, CacheError> {
         if self.coordinator.node.redis.is_none() {
             return Err(CacheError::NoRedis);
@@ -176,6 +182,9 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     ///
     /// # Errors
     /// If Redis did not confirm, or the cache has none.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub async fn write(&self, key: &K, bytes: impl Into<Vec<u8>>, ttl: Duration) -> Result<(), CacheError> {
         self.transact(Operation::Put(self.redis_key(key), bytes.into(), Expiry::After(ttl))).await.map(drop)
     }
@@ -184,6 +193,9 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     ///
     /// # Errors
     /// If Redis did not confirm, or the cache has none.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
     pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
         let result = self.transact(Operation::Remove(self.redis_key(key))).await?;
         Ok(matches!(result, Some(OperationResult::Removed(head)) if !head.is_empty()))

@@ -60,6 +60,9 @@ where
     /// The value in memory or in Redis, if either has a valid one. Does not wait for running loads.
     ///
     /// Cancel safe. Cost: a shard lock; on a miss in memory one round trip to Redis, if there is one.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if Redis is asked.
     pub async fn read(&self, key: &K) -> Option<Fetched<V>> {
         let state = &self.state;
         if state.is_off() {
@@ -82,6 +85,9 @@ where
     /// not have, and another one if their values have tags that this node does not know.
     ///
     /// Cancel safe.
+    ///
+    /// # Panics
+    /// As [`View::read`].
     pub async fn read_multi<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Option<Fetched<V>>>
     where
         K: 'k,
@@ -120,6 +126,9 @@ where
     }
 
     /// Whether memory or Redis has a valid value. Cost: as [`View::read`].
+    ///
+    /// # Panics
+    /// As [`View::read`].
     pub async fn exist(&self, key: &K) -> bool {
         self.read(key).await.is_some()
     }
