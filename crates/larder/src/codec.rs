@@ -350,7 +350,7 @@ pub mod stored {
             negative: false,
             schema: 0,
             clock: 0,
-            ttl: none,
+            ttl: Duration::from_secs(60),
             grace: none,
             cost: none,
             tags: Vec::new(),

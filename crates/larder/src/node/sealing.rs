@@ -153,7 +153,8 @@ impl Node {
         let state = entry.state_mut()?;
         let stored = state.lifetime();
         // The deadline is the end of the grace period.
-        let fresh_for = remaining.saturating_sub(stored.grace);
+        // If the clock of the server has gone back, more may remain than the value was stored for.
+        let fresh_for = remaining.saturating_sub(stored.grace).min(stored.fresh);
         let kept_for = remaining.min(fresh_for + stored.grace);
         state.set_stored(clocks.now, fresh_for, kept_for, start.generation, start.epoch);
         state.initial_age = (stored.fresh + stored.grace).saturating_sub(remaining);
@@ -282,9 +283,9 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
     use crate::codec::{Raw, stored};
     use crate::node::tests::node_with_clock;
+    use crate::policy::Policy;
     use larder_engine::Clock;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -46,7 +46,7 @@ async fn value_is_served_until_its_deadline_and_not_after() {
 }
 
 /// The server keeps a key longer if its clock goes back, and the nodes agree with it. No node keeps the value longer than
-/// its view says without asking the server again.
+/// it was stored for without asking the server again.
 #[tokio::test(start_paused = true)]
 async fn clock_that_went_back_delays_deadline_for_server_and_nodes() {
     let world = calm_world(Forgery::None);
