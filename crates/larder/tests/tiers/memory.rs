@@ -291,6 +291,10 @@ fn option_out_of_range_is_refused_with_value_and_range() {
             format!("redis address {url:?}: {reason}; {forms}")
         );
     }
+    assert_eq!(
+        message(builder().redis("redis://h/-1").build()),
+        "redis address \"redis://h/-1\": the database is -1; its number must not be negative"
+    );
 }
 
 #[tokio::test]

@@ -193,7 +193,11 @@ fn parse(url: &str) -> Result<ConnectionInfo, String> {
                     RedisTls::with_root_certificates"
             .into());
     }
-    url.into_connection_info().map_err(|error| explain(&error))
+    let info = url.into_connection_info().map_err(|error| explain(&error))?;
+    match info.redis_settings().db() {
+        number @ ..0 => Err(format!("the database is {number}; its number must not be negative")),
+        _ => Ok(info),
+    }
 }
 
 /// What is wrong with an address. The client tells of most addresses only that they are wrong.
