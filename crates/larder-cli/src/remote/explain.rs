@@ -1,6 +1,7 @@
 //! `larder explain`: what the parts of a running Larder would do with a key or a URL, and why.
 
 use super::client::AdminClient;
+use super::printable;
 use crate::args::ExplainFlags;
 use crate::output::print;
 use crate::parts::runtime;
@@ -33,13 +34,13 @@ fn paragraph(part: &Value) -> String {
     let text = |name: &str| part[name].as_str().unwrap_or_default();
     let facts = part["facts"].as_object().into_iter().flatten();
     let lines = facts.map(|(name, value)| format!("  {:<14}{}\n", name.replace('_', " "), shown(value)));
-    format!("{}: {}\n{}", text("part"), text("verdict"), lines.collect::<String>())
+    format!("{}: {}\n{}", text("part"), printable(text("verdict")), lines.collect::<String>())
 }
 
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => printable(text),
         Value::Array(items) if items.is_empty() => "–".to_owned(),
         Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
         Value::Number(number) if number.is_f64() => format!("{:.1}", number.as_f64().unwrap_or_default()),

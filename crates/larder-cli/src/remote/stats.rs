@@ -1,6 +1,7 @@
 //! `larder stats`: the figures of a running Larder, as a table or as JSON.
 
 use super::client::AdminClient;
+use super::printable;
 use crate::args::StatsFlags;
 use crate::output::print;
 use crate::parts::runtime;
@@ -66,7 +67,8 @@ fn misses_by_cause(part: &str, tier: &Value) -> String {
 /// A line for each list of what was used most.
 fn top_lists(part: &str, lists: &Value) -> String {
     let entry = |entry: &Value| {
-        format!("{} {} ± {}", entry["name"].as_str().unwrap_or_default(), entry["count"], entry["error"])
+        let name = printable(entry["name"].as_str().unwrap_or_default());
+        format!("{name} {} ± {}", entry["count"], entry["error"])
     };
     let line = |(title, entries): (&String, &Value)| {
         let entries: Vec<String> = items(entries).map(entry).collect();
