@@ -208,7 +208,8 @@ pub(crate) fn link_update(input: &Value) -> Result<LinkUpdate, ApiError> {
         .iter()
         .all(|(name, value)| value.is_null() && !matches!(name.as_str(), "expires_at" | "max_visits"));
     if is_empty {
-        return Err(ApiError::address(&crate::AddressError::Empty, ""));
+        let message = format!("must have one of the fields {}, and not null", known.join(", "));
+        return Err(ApiError::invalid("body", message, &input.to_string()));
     }
     Ok(LinkUpdate {
         url: address(fields)?,
@@ -357,7 +358,8 @@ fn expires_at(fields: &Map<String, Value>) -> Result<Option<Option<i64>>, ApiErr
         Some(Value::String(text)) => time::parse(text),
         Some(other) => other.as_i64().filter(|&ms| time::is_in_range(ms)),
     };
-    let message = "must be a time such as 2027-01-31T12:00:00Z, or milliseconds since 1970";
+    let message =
+        "must be a time such as 2027-01-31T12:00:00Z, or milliseconds since 1970, in the years 1970 to 9998";
     let date =
         date.ok_or_else(|| ApiError::invalid("expires_at", message, &fields["expires_at"].to_string()))?;
     Ok(Some(Some(date)))

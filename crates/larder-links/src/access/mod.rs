@@ -71,8 +71,8 @@ pub(crate) struct Access {
     snapshot: RwLock<Arc<Snapshot>>,
     /// One query at a time.
     loading: tokio::sync::Mutex<()>,
-    /// Counts the removals of tokens and sessions by this instance.
-    removals: watch::Sender<u64>,
+    /// Counts the changes of tokens and sessions by this instance.
+    changes: watch::Sender<u64>,
 }
 
 impl Access {
@@ -93,7 +93,7 @@ impl Access {
             }),
             snapshot: RwLock::default(),
             loading: tokio::sync::Mutex::default(),
-            removals: watch::channel(0).0,
+            changes: watch::channel(0).0,
         })
     }
 
@@ -181,12 +181,12 @@ impl Access {
             return Ok(present);
         }
         loop {
-            let (began, removals) = (Instant::now(), *self.removals.borrow());
+            let (began, changes) = (Instant::now(), *self.changes.borrow());
             let by_hash = self.store.credentials().await?.into_iter().map(|c| (c.hash, c)).collect();
             let loaded = Arc::new(Snapshot { loaded_at: Some(began), by_hash });
             let mut snapshot = self.snapshot.write();
-            // The result may contain a token that was removed during the query.
-            if *self.removals.borrow() == removals {
+            // The result may contain a token that was removed during the query, or lack a new session.
+            if *self.changes.borrow() == changes {
                 *snapshot = loaded.clone();
                 return Ok(loaded);
             }
@@ -233,6 +233,8 @@ impl Access {
         if !self.store.add_session(secret.hash(), grant.token_id, expires_at).await? {
             return Ok(None);
         }
+        // It must not count as a wrong token.
+        self.forget_snapshot();
         Ok(Some(self.cookie(secret.as_str(), self.session_lifetime.as_secs())))
     }
 
@@ -255,7 +257,7 @@ impl Access {
     }
 
     fn forget_snapshot(&self) {
-        self.removals.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
         *self.snapshot.write() = Arc::default();
     }
 
@@ -270,7 +272,7 @@ impl Access {
         const MAX_FAILURES: u32 = 10;
         // Twice in the promised time: hashes of half that age, checked after the other half.
         const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-        let mut removals = self.removals.subscribe();
+        let mut changes = self.changes.subscribe();
         let mut failures = 0;
         while failures < MAX_FAILURES {
             match self.loaded_after(Instant::now().checked_sub(CHECK_INTERVAL)).await {
@@ -278,8 +280,8 @@ impl Access {
                 Ok(_) => failures = 0,
                 Err(_) => failures += 1,
             }
-            // A removal ends the wait early. The channel is open as long as `self` exists.
-            let _ = tokio::time::timeout(CHECK_INTERVAL, removals.changed()).await;
+            // A change ends the wait early. The channel is open as long as `self` exists.
+            let _ = tokio::time::timeout(CHECK_INTERVAL, changes.changed()).await;
         }
     }
 }

@@ -158,7 +158,7 @@ pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Resu
     if links.delete(&slug).await? { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::no_link(&slug)) }
 }
 
-/// `GET /healthz`: 200 as long as the database is open and can be written to.
+/// `GET /healthz`: 200 as long as the database is open and its writer runs.
 pub(crate) async fn health(State(links): State<Links>) -> Response {
     let store = links.store();
     let (status, text) = match (store.is_closed(), store.can_write()) {

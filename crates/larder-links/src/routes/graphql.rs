@@ -47,7 +47,11 @@ pub(crate) async fn answer(
     }
     check_document(&request.query)?;
     let base = links.hosts().base(&headers);
-    let response = schema.execute(request.data(RequestData { links, base, cache })).await;
+    let mut response = schema.execute(request.data(RequestData { links, base, cache })).await;
+    if response.is_ok() && response.data == Value::Null {
+        // All fields are left out by `@skip` or `@include`.
+        response.data = Value::Object(Default::default());
+    }
     let status = if response.data == Value::Null { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let body = serde_json::to_string(&response).map_err(|_| ApiError::internal())?;
     Ok((status, [(CONTENT_TYPE, "application/graphql-response+json")], body).into_response())

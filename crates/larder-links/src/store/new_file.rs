@@ -24,12 +24,16 @@ impl NewFile {
     ///
     /// # Errors
     /// `InvalidInput` if `to` is the open `database` or one of its log files: the programs that use it would lose their
-    /// writes. Or the error of the file system.
+    /// writes; or if it is something else than a file, such as `/dev/null`, that would be replaced by one. Or the error of the
+    /// file system.
     pub(super) fn create(to: &Path, database: &Path) -> Result<NewFile> {
         let to = resolved(to)?;
         let database = resolved(database)?;
         if DATABASE_FILES.iter().any(|suffix| to == with_suffix(&database, suffix)) {
             return Err(Error::new(ErrorKind::InvalidInput, "it is the database or a log file of it"));
+        }
+        if to.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let prefix = with_suffix(Path::new(to.file_name().unwrap_or_default()), ".");
         let mut options = tempfile::Builder::new();
@@ -64,6 +68,9 @@ impl Write for NewFile {
 fn resolved(path: &Path) -> Result<PathBuf> {
     match canonicalize(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            if let Ok(target) = path.read_link() {
+                return resolved(&folder_of(path).join(target));
+            }
             let name = path.file_name().ok_or(error)?;
             Ok(canonicalize(folder_of(path))?.join(name))
         }

@@ -339,6 +339,13 @@ async fn link_is_updated_and_deleted() {
         assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{wrong}");
     }
 
+    let empty = fixture.send_json(Method::PATCH, &path, json!({"title": null})).await.json();
+    assert_eq!(empty["error"]["field"], "body");
+    assert!(
+        empty["error"]["message"].as_str().is_some_and(|text| text.contains("url, title, tags")),
+        "{empty}"
+    );
+
     assert_eq!(fixture.send_json(Method::DELETE, &path, json!({})).await.status, StatusCode::NO_CONTENT);
     assert_eq!(fixture.send_json(Method::DELETE, &path, json!({})).await.status, StatusCode::NOT_FOUND);
     assert_eq!(

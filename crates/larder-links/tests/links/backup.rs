@@ -37,6 +37,31 @@ async fn backup_onto_the_database_is_refused() {
     assert_eq!(slugs_in(&fixture.folder.path().join("links.db")).await, ["kept", "later"]);
 }
 
+/// A device such as `/dev/null` would be replaced by a file.
+#[tokio::test]
+async fn backup_onto_what_is_no_file_is_refused() {
+    let fixture = open();
+    let path = fixture.folder.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let refused = fixture.links.store().backup(path.clone()).await.unwrap_err();
+    assert!(
+        std::error::Error::source(&refused).unwrap().to_string().contains("not a regular file"),
+        "{refused}"
+    );
+    assert!(!path.metadata().unwrap().is_file());
+}
+
+#[tokio::test]
+async fn symbolic_link_to_a_file_that_is_new_leads_to_it() {
+    let fixture = open();
+    fixture.link(Some("kept"), "https://a.example/").await;
+    let folder = fixture.folder.path();
+    std::os::unix::fs::symlink("copy.db", folder.join("link.db")).unwrap();
+    fixture.links.store().backup(folder.join("link.db")).await.unwrap();
+    assert!(folder.join("link.db").is_symlink());
+    assert_eq!(slugs_in(&folder.join("copy.db")).await, ["kept"]);
+}
+
 #[tokio::test]
 async fn export_onto_the_database_is_refused() {
     let fixture = open();

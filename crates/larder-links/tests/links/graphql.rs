@@ -97,6 +97,17 @@ async fn fields_equal_those_of_the_json_api() {
 }
 
 #[tokio::test]
+async fn document_whose_fields_are_all_left_out_has_no_data() {
+    let fixture = open();
+    for document in
+        ["{ link(slug: \"x\") @skip(if: true) { slug } }", "{ links @include(if: false) { next } }"]
+    {
+        let answer = post(&fixture, document).await;
+        assert_eq!((answer.status, answer.json()), (StatusCode::OK, json!({"data": {}})), "{document}");
+    }
+}
+
+#[tokio::test]
 async fn read_token_is_required_and_suffices() {
     let fixture = public().await;
     let (id, bearer) = fixture.bearer(Scope::Read).await;

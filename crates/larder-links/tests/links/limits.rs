@@ -108,3 +108,18 @@ async fn client_is_the_peer_unless_a_trusted_proxy_names_another() {
     assert_eq!(count("2001:db8:1:2::1", "").await, 4);
     assert_eq!(count("2001:db8:1:2:ffff::9", "").await, 0, "one network of 64 bits, one client");
 }
+
+/// The limit of wrong tokens is two, and nobody has sent one.
+#[tokio::test]
+async fn new_session_does_not_count_as_a_wrong_token() {
+    let fixture = open();
+    let (_, bearer) = fixture.bearer(Scope::Read).await;
+    let token = bearer.trim_start_matches("Bearer ");
+    for _ in 0..3 {
+        let answer = fixture.ask(Method::POST, "/api/session", &[], Some(json!({ "token": token }))).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        let cookie = answer.header("set-cookie").split_once(';').unwrap().0.to_owned();
+        let shown = fixture.ask(Method::GET, "/api/session", &[("cookie", &cookie)], None).await;
+        assert_eq!((shown.status, &shown.json()["scope"]), (StatusCode::OK, &json!("read")));
+    }
+}
