@@ -48,6 +48,8 @@ pub(crate) struct Client {
     mailbox: Mailbox,
     /// Whether the connection has to be closed.
     closing: AtomicBool,
+    /// Whether it was closed, and executes nothing more.
+    closed: AtomicBool,
 }
 
 /// The names that a client sets by `CLIENT SETNAME` and `CLIENT SETINFO`.
@@ -145,7 +147,12 @@ impl Client {
         }
     }
 
-    /// Whether the connection gets further messages. One that is not open executes nothing more.
+    /// Whether the connection was closed: it executes nothing more. A mailbox that is full closes before its connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the connection gets further messages.
     pub(crate) fn is_open(&self) -> bool {
         !self.mailbox.is_closed()
     }
@@ -318,6 +325,7 @@ impl Clients {
             buffered_bytes: AtomicU64::new(0),
             mailbox: Mailbox::new(),
             closing: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         });
         self.by_id.lock().insert(client.id, Arc::clone(&client));
         client
@@ -328,6 +336,7 @@ impl Clients {
         self.by_id.lock().remove(&client.id);
         client.mailbox.close();
         self.release(client);
+        client.closed.store(true, Ordering::SeqCst);
     }
 
     /// Bytes that all connections together buffer.
@@ -399,5 +408,16 @@ mod tests {
         assert_eq!(clients.buffered_bytes(), 0);
         clients.replace(0, 8);
         assert_eq!((clients.buffered_bytes(), clients.buffered_bytes.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    /// Whoever waits for its end must not take it for closed: its thread may be executing commands.
+    #[test]
+    fn connection_whose_mailbox_is_full_is_not_closed_yet() {
+        let clients = Arc::new(Clients::new(1_000, std::iter::once(Inbox::default()).collect()));
+        let client = clients.register(0, String::new(), String::new());
+        client.post(1 << 30, |_| {});
+        assert!(client.is_closing() && !client.is_open() && !client.is_closed());
+        clients.deregister(&client);
+        assert!(client.is_closed());
     }
 }

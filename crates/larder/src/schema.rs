@@ -6,7 +6,7 @@ mod written;
 
 pub(crate) use self::written::check as check_written;
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -47,14 +47,15 @@ pub(crate) struct Requested {
 /// Computed once per type.
 fn known<V: DeserializeOwned + 'static>() -> (u64, Arc<Requested>) {
     type Known = HashMap<TypeId, (u64, Arc<Requested>)>;
-    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-    let known = KNOWN.lock().get(&TypeId::of::<V>()).cloned();
+    // Writers of values read it.
+    static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+    let known = KNOWN.read().get(&TypeId::of::<V>()).cloned();
     known.unwrap_or_else(|| {
         // Not under the lock, because it runs code of the type.
         let (shape, requested) = shape::of::<V>();
         let schema = mix_schema(of_name::<V>(), "", shape);
         let entry = (schema, Arc::new(requested));
-        KNOWN.lock().insert(TypeId::of::<V>(), entry.clone());
+        KNOWN.write().insert(TypeId::of::<V>(), entry.clone());
         entry
     })
 }

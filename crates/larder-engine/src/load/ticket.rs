@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         self.commit_with_ttl(value, Ttl::Default)
     }
 
-    /// Stores the value and delivers it to the followers. Refused if the key has changed since the ticket was issued.
+    /// Stores the value and delivers it to the followers. Voided if the key has changed since the ticket was issued.
     ///
     /// Cost: one shard lock; if another caller has followed, a clone of the value and a second lock.
     ///

@@ -74,7 +74,7 @@ impl Closing {
 
     /// Waits for a moment. Returns whether all are closed.
     pub(super) fn wait(&mut self) -> bool {
-        self.open.retain(|client| client.is_open());
+        self.open.retain(|client| !client.is_closed());
         if !self.open.is_empty() {
             thread::sleep(WAIT);
         }

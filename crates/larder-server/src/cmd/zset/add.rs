@@ -4,6 +4,7 @@ use larder_resp::Args;
 
 use super::super::{CommandError, Context, Outcome, table};
 use super::score;
+use crate::db::Database;
 use crate::observers::Origin;
 use crate::sorted_set::SortedSet;
 
@@ -96,24 +97,25 @@ impl Options {
 
 pub(in super::super) fn zadd(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (options, pairs) = Options::parse(args)?;
-    add(cx, &args[1], options, pairs)
-}
-
-pub(in super::super) fn zincrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(cx, &args[1], Options { adds: true, ..Options::default() }, args.skip(2))
-}
-
-fn add(cx: &mut Context<'_>, key: &[u8], options: Options, pairs: Args<'_>) -> Outcome {
-    // All scores are checked before the first member is added.
-    let scores = pairs.iter().step_by(2).map(|text| score(text).ok_or(CommandError::NotFloat));
-    let scores = scores.collect::<Result<Vec<f64>, CommandError>>()?;
-    let names = pairs.iter().skip(1).step_by(2);
-    let (mut added, mut updated, mut result) = (0, 0, None);
     let mut db = cx.db();
     if options.adds {
         // `ZADD … INCR` sends the event of `ZINCRBY`.
         db = db.used_by(Origin { command: table::find(b"zincrby"), ..cx.origin() });
     }
+    add(cx, db, &args[1], options, pairs)
+}
+
+pub(in super::super) fn zincrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let db = cx.db();
+    add(cx, db, &args[1], Options { adds: true, ..Options::default() }, args.skip(2))
+}
+
+fn add(cx: &mut Context<'_>, db: Database<'_>, key: &[u8], options: Options, pairs: Args<'_>) -> Outcome {
+    // All scores are checked before the first member is added.
+    let scores = pairs.iter().step_by(2).map(|text| score(text).ok_or(CommandError::NotFloat));
+    let scores = scores.collect::<Result<Vec<f64>, CommandError>>()?;
+    let names = pairs.iter().skip(1).step_by(2);
+    let (mut added, mut updated, mut result) = (0, 0, None);
     let outcome = db.edit_sorted_set(key, !options.present, |set| {
         for (name, score) in names.zip(scores) {
             result = match options.apply(set, name, score)? {
