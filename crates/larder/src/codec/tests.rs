@@ -205,6 +205,15 @@ fn postcard_refuses_what_it_would_read_as_another_value() {
         (1, State::Open { by: None, at: 1 })
     };
     assert!(in_variant.expect("refused").starts_with("State::Open writes 1 fields and reads 2"));
+    let after_others = value! {
+        struct Part {
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            a: Option<u8>,
+            b: u8,
+        }
+        [Some(1), Some(2), None].map(|a| Part { a, b: 0 })
+    };
+    assert!(after_others.expect("refused").starts_with("Part writes 1 fields and reads 2"));
 }
 
 #[test]
