@@ -52,9 +52,12 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
                     Error::from(error).context("no token was created: cannot write to the standard output")
                 );
             }
+            // With the path: a mistyped one has created another database.
             remark(&format!(
-                "created token {} with the scope {}; it cannot be shown again",
-                token.id, token.scope
+                "created token {} with the scope {} in {}; it cannot be shown again",
+                token.id,
+                token.scope,
+                store.path().display()
             ));
         }
         TokenCommand::List { .. } => {

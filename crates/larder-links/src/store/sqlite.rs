@@ -89,6 +89,11 @@ struct Readers {
 }
 
 impl Store {
+    /// The file of the database.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
     /// Opens the database, creates it if it does not exist, and migrates it to the current version.
     ///
     /// Blocks on the disk; call it before serving, or from a blocking task.
