@@ -127,7 +127,10 @@ impl CachePushHandler {
     fn receive(&self, coordinator: &Coordinator, message: Message<'_>) {
         let node = &coordinator.node;
         let record = |targets: &mut dyn Iterator<Item = Invalidated>| {
-            coordinator.replay_log.record_announced(targets, self.replay_epoch.load(Ordering::Acquire));
+            let epoch = self.replay_epoch.load(Ordering::Acquire);
+            if let Some(queued) = coordinator.replay_log.record_announced(targets, epoch) {
+                coordinator.apply_overflow(queued);
+            }
         };
         if message.origin() == coordinator.origin {
             // This node applied its own mutations before it announced them.

@@ -11,7 +11,7 @@
 
 use super::lease::is_value;
 use super::replay::BATCH;
-use super::replay_log::Invalidated;
+use super::replay_log::{Invalidated, Queued};
 use super::{Coordinator, announcement};
 use crate::envelope;
 use crate::error::CacheError;
@@ -131,21 +131,15 @@ impl Coordinator {
     ) -> Result<T, CacheError> {
         let (error, queued) = match outcome {
             Ok(done) => match self.replay_log.confirm(targets, seq) {
-                0 => return Ok(done),
+                Queued { invalidations: 0, .. } => return Ok(done),
                 queued => {
                     (CacheError::Redis("another server answers since the request was sent".into()), queued)
                 }
             },
-            Err(error) => {
-                let targets: Vec<_> = targets.into_iter().collect();
-                let queued = targets.len();
-                if let (seq, true) = self.replay_log.queue(targets) {
-                    self.apply_locally(&[Invalidated::everything()], seq);
-                }
-                (error, queued)
-            }
+            Err(error) => (error, self.replay_log.queue(targets)),
         };
-        self.node.observers.emit(|| Event::Queued { invalidations: queued });
+        self.apply_overflow(queued);
+        self.node.observers.emit(|| Event::Queued { invalidations: queued.invalidations });
         Err(error)
     }
 

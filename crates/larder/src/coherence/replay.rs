@@ -1,7 +1,7 @@
 //! Replaying pending invalidations to Redis, and applying on this node what Redis does not know.
 
 use super::pattern::Scan;
-use super::replay_log::Invalidated;
+use super::replay_log::{Invalidated, Queued};
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
 use crate::events::Event;
@@ -26,6 +26,13 @@ impl Coordinator {
         if !members.is_empty() {
             self.node.ledger.start(&members, seq);
             self.node.purge_memory(&members);
+        }
+    }
+
+    /// If an invalidation of everything is pending instead of too many others: applies it to this node.
+    pub(super) fn apply_overflow(&self, queued: Queued) {
+        if queued.overflows {
+            self.apply_locally(&[Invalidated::everything()], queued.seq);
         }
     }
 

@@ -3,7 +3,7 @@
 //! *Pending* invalidations were not confirmed. Until they are, Redis is not read for their keys. *Recent* invalidations
 //! were confirmed in the last minute, to this node or to another one that announced them: that node may be gone when
 //! they are needed. If another server or an older copy of the data answers, all of them are pending again. Both lists
-//! are bounded. Beyond the bound, or if the copy is older than the list, one invalidation of everything covers the rest.
+//! are bounded. Beyond the bound, or if the copy is older than the list, one invalidation of everything takes their place.
 
 use crate::glob;
 use crate::node::ledger::{FLOOR, MutationSeq};
@@ -42,6 +42,15 @@ impl Invalidated {
     pub(crate) fn everything() -> Self {
         Invalidated::Member(FLOOR.to_vec())
     }
+}
+
+/// Invalidations that were queued, because Redis may not know them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queued {
+    pub(crate) invalidations: usize,
+    pub(crate) seq: MutationSeq,
+    /// Whether there were too many: one of everything with this number has taken the place of all that were pending.
+    pub(crate) overflows: bool,
 }
 
 #[derive(Debug)]
@@ -105,57 +114,62 @@ impl ReplayLog {
     }
 
     /// Redis confirmed the mutation `seq`, which ends what was pending before it started. If recent invalidations were
-    /// queued again since it started, its targets are queued again too. Returns how many were.
-    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) -> usize {
-        let mut requeued = 0;
+    /// queued again since it started, its targets are queued again too.
+    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) -> Queued {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let is_outdated = state.requeued.is_some_and(|requeued| seq < requeued);
+        if state.requeued.is_some_and(|requeued| seq < requeued) {
+            return self.queue_in(&mut state, targets, self.next_seq());
+        }
         for target in targets {
-            if is_outdated {
-                state.pending.insert(target, self.next_seq());
-                requeued += 1;
-                continue;
-            }
             if state.pending.get(&target).is_some_and(|pending| *pending <= seq) {
                 state.pending.remove(&target);
             }
             state.remember(target, now);
         }
         self.pending_count.store(state.pending.len(), Ordering::Release);
-        requeued
+        Queued { invalidations: 0, seq, overflows: false }
     }
 
     /// Another node announced invalidations on a subscription that was opened in this replay epoch. If another server
-    /// was found since, it may not know them.
-    pub(crate) fn record_announced(&self, targets: impl IntoIterator<Item = Invalidated>, replay_epoch: u64) {
+    /// was found since, it may not know them, and they are queued.
+    pub(crate) fn record_announced(
+        &self,
+        targets: impl IntoIterator<Item = Invalidated>,
+        replay_epoch: u64,
+    ) -> Option<Queued> {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let is_outdated = replay_epoch < self.replay_epoch();
-        for target in targets {
-            if is_outdated {
-                state.pending.insert(target, self.next_seq());
-            } else {
-                state.remember(target, now);
-            }
+        if replay_epoch < self.replay_epoch() {
+            return Some(self.queue_in(&mut state, targets, self.next_seq()));
         }
-        self.pending_count.store(state.pending.len(), Ordering::Release);
+        targets.into_iter().for_each(|target| state.remember(target, now));
+        None
     }
 
-    /// Redis did not confirm: queues the invalidations. Returns their number, and whether there were too many, so that
-    /// an invalidation of everything is pending instead.
-    pub(crate) fn queue(&self, targets: impl IntoIterator<Item = Invalidated>) -> (MutationSeq, bool) {
-        let seq = self.next_seq();
-        let mut state = self.state.lock();
-        state.pending.extend(targets.into_iter().map(|target| (target, seq)));
+    /// Redis did not confirm: queues the invalidations.
+    pub(crate) fn queue(&self, targets: impl IntoIterator<Item = Invalidated>) -> Queued {
+        self.queue_in(&mut self.state.lock(), targets, self.next_seq())
+    }
+
+    fn queue_in(
+        &self,
+        state: &mut State,
+        targets: impl IntoIterator<Item = Invalidated>,
+        seq: MutationSeq,
+    ) -> Queued {
+        let mut invalidations = 0;
+        for target in targets {
+            state.pending.insert(target, seq);
+            invalidations += 1;
+        }
         let overflows = state.pending.len() > MAX_PENDING || state.globs().count() > MAX_PENDING_GLOBS;
         if overflows {
-            // The members stay: their stamps in this node's ledger are pending until they are confirmed.
-            state.pending.retain(|target, _| matches!(target, Invalidated::Member(_)));
+            state.pending.clear();
             state.pending.insert(Invalidated::everything(), seq);
         }
         self.pending_count.store(state.pending.len(), Ordering::Release);
-        (seq, overflows)
+        Queued { invalidations, seq, overflows }
     }
 
     /// Redis may have lost recent invalidations, because it is a copy of the data of this age: queues them again, or one
@@ -172,12 +186,9 @@ impl ReplayLog {
             let recent = state.recent.iter().filter(|(at, _)| at.saturating_add(RECENT) >= now);
             recent.map(|(_, target)| target.clone()).collect()
         };
-        let globs = targets.iter().filter(|target| matches!(target, Invalidated::Matching(_))).count();
-        if targets.len() > MAX_PENDING || globs > MAX_PENDING_GLOBS {
+        if self.queue_in(&mut state, targets.iter().cloned(), seq).overflows {
             targets = vec![Invalidated::everything()];
         }
-        state.pending.extend(targets.iter().map(|target| (target.clone(), seq)));
-        self.pending_count.store(state.pending.len(), Ordering::Release);
         (seq, targets)
     }
 
@@ -257,10 +268,27 @@ mod tests {
     fn too_many_pending_invalidations_become_one() {
         let log = ReplayLog::new(Clock::monotonic());
         let many = (0..=MAX_PENDING).map(|n| key(&n.to_string()));
-        assert!(log.queue(many).1);
+        assert!(log.queue(many).overflows);
         let everything = PendingBatch { members: vec![FLOOR.to_vec()], ..PendingBatch::default() };
         assert_eq!(log.pending_batch(9), everything);
         assert!(log.blocks(b"anything"));
+    }
+
+    #[test]
+    fn tags_are_bounded_too_on_each_way_into_the_list() {
+        let tag = |n: usize| Invalidated::Member(format!("!{n}").into_bytes());
+        let many = || (0..=MAX_PENDING).map(tag);
+        let log = ReplayLog::new(Clock::monotonic());
+        assert!(log.queue(many()).overflows);
+        assert_eq!(log.pending_count(), 1);
+        assert!(!log.queue([tag(0)]).overflows, "the next one is pending beside that of everything");
+        assert_eq!(log.pending_count(), 2);
+
+        let (early, epoch) = (log.next_seq(), log.replay_epoch());
+        log.requeue_recent(Some(Duration::ZERO));
+        assert!(log.confirm(many(), early).overflows);
+        assert!(log.record_announced(many(), epoch).is_some_and(|queued| queued.overflows));
+        assert_eq!(log.pending_count(), 1);
     }
 
     #[test]
@@ -270,7 +298,7 @@ mod tests {
         assert!(log.blocks(b"n:v:abc") && log.blocks(b"z"));
         assert!(!log.blocks(b"n:v:b"));
         let globs = (0..MAX_PENDING_GLOBS).map(|n| Invalidated::Matching(n.to_string().into_bytes()));
-        assert!(log.queue(globs).1, "too many to compare with each key");
+        assert!(log.queue(globs).overflows, "too many to compare with each key");
         assert!(log.blocks(b"n:v:b"));
     }
 

@@ -189,8 +189,8 @@ impl Coordinator {
         }
         tracing::warn!(known_clock, clock, "redis has lost the ledger: everything is invalidated");
         let everything = [Invalidated::everything()];
-        let (seq, _) = self.replay_log.queue(everything.clone());
-        self.apply_locally(&everything, seq);
+        let queued = self.replay_log.queue(everything.clone());
+        self.apply_locally(&everything, queued.seq);
         self.node.listeners.tell(RemoteInvalidation::Everything(Invalidation::Hard));
         self.node.observers.emit(|| Event::LedgerLost);
     }

@@ -14,8 +14,8 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The most tags whose stamps a node stores. One more, and it drops all of them: with Redis it reads them again,
-/// without Redis older entries are dead.
+/// The most tags whose stamps a node stores. One more, and it drops all but the pending ones, which the replay log
+/// bounds: with Redis it reads them again, without Redis older entries are dead.
 const MAX_KNOWN_TAGS: usize = 100_000;
 
 /// The member of the ledger that invalidates everything older, whatever its tags are.
@@ -111,6 +111,14 @@ impl KnownStamps {
             [b'~', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().soft),
             _ => None,
         }
+    }
+
+    /// An invalidation of everything starts. It takes the place of all that are pending: each is older, and the replay log
+    /// may have dropped it, so that nothing would confirm it.
+    fn forget_pending(&mut self) {
+        self.tags.clear();
+        self.everything.hard.pending = None;
+        self.everything.soft.pending = None;
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Stamp> {
@@ -245,14 +253,18 @@ impl Ledger {
     /// An invalidation of this node starts, or is queued. Until it is confirmed, older entries and entries from Redis
     /// are not valid.
     pub(crate) fn start(&self, members: &[Vec<u8>], seq: MutationSeq) {
-        self.apply(members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
+        let mut stamps = self.stamps.write();
+        if members.iter().any(|member| member == FLOOR) {
+            stamps.forget_pending();
+        }
+        self.apply(&mut stamps, members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
     }
 
     /// Redis confirmed, under this clock, the invalidation with this number and all that started before it. `gaps` was
     /// taken before Redis was asked.
     pub(crate) fn confirm(&self, members: &[Vec<u8>], clock: u64, seq: MutationSeq, gaps: u64) {
         self.clock.fetch_max(clock, Ordering::AcqRel);
-        self.apply(members, |stamp| {
+        self.apply(&mut self.stamps.write(), members, |stamp| {
             stamp.pending = stamp.pending.filter(|pending| *pending > seq);
             stamp.clock = stamp.clock.max(clock);
             stamp.is_certain |= self.gaps() == gaps;
@@ -262,15 +274,14 @@ impl Ledger {
     /// Another node announced an invalidation.
     pub(crate) fn receive(&self, members: &[Vec<u8>], clock: u64) {
         self.clock.fetch_max(clock, Ordering::AcqRel);
-        self.apply(members, |stamp| {
+        self.apply(&mut self.stamps.write(), members, |stamp| {
             stamp.clock = stamp.clock.max(clock);
             stamp.is_certain = true;
         });
     }
 
-    fn apply(&self, members: &[Vec<u8>], update: impl Fn(&mut Stamp)) {
-        let mut stamps = self.stamps.write();
-        self.make_room(&mut stamps, members.len());
+    fn apply(&self, stamps: &mut KnownStamps, members: &[Vec<u8>], update: impl Fn(&mut Stamp)) {
+        self.make_room(stamps, members.len());
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         for member in members {
             if let Some(stamp) = stamps.stamp(member) {
@@ -367,6 +378,24 @@ mod tests {
         found.promoted = true;
         let hard = Some(Invalidation::Hard);
         assert_eq!(ledger.judge(&found).invalidated, hard, "the later one has not reached redis");
+    }
+
+    #[test]
+    fn invalidation_of_everything_takes_the_place_of_those_that_are_pending() {
+        let ledger = Ledger::new(true);
+        let (early, late) = (MutationSeq(1), MutationSeq(2));
+        let loaded_here = tagged(&ledger, 6);
+        ledger.start(&hard("t"), early);
+        ledger.start(&[FLOOR.to_vec()], late);
+        let mut found = tagged(&ledger, 6);
+        found.promoted = true;
+        for older in [&loaded_here, &found] {
+            assert_eq!(ledger.judge(older).invalidated, Some(Invalidation::Hard));
+        }
+        // Nothing confirms the tag: the replay log has dropped it.
+        ledger.confirm(&[FLOOR.to_vec()], 5, late, ledger.gaps());
+        assert_eq!(ledger.judge(&found).invalidated, None);
+        assert_eq!(ledger.judge(&tagged(&ledger, 4)).invalidated, Some(Invalidation::Hard));
     }
 
     #[test]
