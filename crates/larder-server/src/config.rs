@@ -14,7 +14,7 @@ use crate::db::MemoryPolicy;
 
 /// The ranges of the options.
 const MAX_THREADS: usize = 256;
-const MAX_CLIENTS: u64 = 1_000_000;
+pub(crate) const MAX_CLIENTS: u64 = 1_000_000;
 const MIN_BYTES: u64 = 1 << 20;
 const MAX_BYTES: u64 = i64::MAX as u64;
 /// The longest time that Linux accepts.

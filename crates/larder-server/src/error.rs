@@ -48,4 +48,7 @@ pub enum ServerError {
     /// A thread cannot be started, or a listener cannot be registered with the runtime.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
+    /// A thread that serves connections has panicked, or cannot wait for its connections any more.
+    #[error("a thread that serves connections has ended: see the log for its panic or its error")]
+    ThreadEnded,
 }

@@ -188,6 +188,8 @@ impl EventLoop {
                 Message::Mail(client) => self.send_mail(&client),
                 Message::Resume => self.resume(),
                 Message::Stop => self.start_drain(),
+                #[cfg(test)]
+                Message::Panic => panic!("a bug outside of all turns"),
             }
         }
     }

@@ -22,6 +22,9 @@ pub(crate) enum Message {
     Resume,
     /// Drain and end.
     Stop,
+    /// Fail as by a bug outside of all turns.
+    #[cfg(test)]
+    Panic,
 }
 
 /// The inbox of one thread, in cache lines of its own.

@@ -30,10 +30,14 @@ impl Pause {
     /// Pauses from `now` for a time. Of two pauses the later end counts, and all commands wait if they do in one of both.
     pub(crate) fn begin(&self, now: Moment, time: Duration, paused: Paused) {
         let end = (now + time).ms_since(self.started);
-        let (before, before_end) = self.parts(now).unzip();
-        let is_all = paused == Paused::All || before == Some(Paused::All);
-        let end = before_end.map_or(end, |before| end.max(before));
-        self.state.store(end << 1 | u64::from(is_all), Ordering::SeqCst);
+        let joined = |state| {
+            let (before, before_end) = self.parts(state, now).unzip();
+            let is_all = paused == Paused::All || before == Some(Paused::All);
+            let end = before_end.map_or(end, |before| end.max(before));
+            Some(end << 1 | u64::from(is_all))
+        };
+        // In one step: another thread may begin or end a pause meanwhile.
+        _ = self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, joined);
     }
 
     pub(crate) fn end(&self) {
@@ -46,17 +50,17 @@ impl Pause {
         if self.state.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.parts(now).map(|(paused, _)| paused)
+        self.parts(self.state.load(Ordering::SeqCst), now).map(|(paused, _)| paused)
     }
 
     /// The time that is left.
     pub(crate) fn left(&self, now: Moment) -> Option<Duration> {
-        let (_, end) = self.parts(now)?;
+        let (_, end) = self.parts(self.state.load(Ordering::SeqCst), now)?;
         Some(Duration::from_millis(end).saturating_sub(now.since(self.started)))
     }
 
-    fn parts(&self, now: Moment) -> Option<(Paused, u64)> {
-        let state = self.state.load(Ordering::SeqCst);
+    /// What waits in this state, and until when.
+    fn parts(&self, state: u64, now: Moment) -> Option<(Paused, u64)> {
         let (end, is_all) = (state >> 1, state & 1 == 1);
         let is_over = now.ms_since(self.started) >= end;
         (!is_over).then_some((if is_all { Paused::All } else { Paused::Writes }, end))

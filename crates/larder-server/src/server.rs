@@ -12,6 +12,7 @@ use crate::db::Store;
 use crate::listener::{UnixSocket, bind_tcp, bind_unix};
 use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
+use crate::system::TooFewFiles;
 use crate::worker::Workers;
 use crate::{ServerError, listener};
 
@@ -78,6 +79,11 @@ impl Server {
         self.state.store.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &Arc<ServerState> {
+        &self.state
+    }
+
     /// A handle to the statistics, which any thread may read.
     #[must_use]
     pub fn stats_handle(&self) -> StatsHandle {
@@ -91,7 +97,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Thread`] if a thread cannot be started.
+    /// [`ServerError::Thread`] if a thread cannot be started. [`ServerError::ThreadEnded`] if one panics or fails: its
+    /// connections are closed, the others drain, and the keyspace can be passed to another server.
     ///
     /// # Cancel safety
     ///
@@ -103,23 +110,19 @@ impl Server {
         let (unix, _socket_file) = unix.map(listener::UnixSocket::into_parts).unzip();
         let unix = unix.map(tokio::net::UnixListener::from_std).transpose().map_err(ServerError::Thread)?;
 
-        tokio::select! {
-            () = accept(tcp, unix, Arc::clone(&state), &workers) => {}
-            () = shutdown => {}
-        }
+        let ended = tokio::select! {
+            () = accept(tcp, unix, Arc::clone(&state), &workers) => Ok(()),
+            () = shutdown => Ok(()),
+            () = workers.one_ended() => Err(ServerError::ThreadEnded),
+        };
         state.draining.store(true, Ordering::Release);
         workers.drain().await;
-        Ok(())
+        ended
     }
 }
 
-/// Open files that are not client connections.
-const NON_CLIENT_FILES: u64 = 64;
-
 fn check_open_files(config: &Config) {
-    let required = config.maxclients as u64 + NON_CLIENT_FILES;
-    let allowed = crate::system::raise_open_files(required);
-    if allowed < required {
+    if let Err(TooFewFiles { allowed, required }) = crate::system::raise_open_files_for(config.maxclients) {
         tracing::warn!(
             allowed,
             required,

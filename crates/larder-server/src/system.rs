@@ -31,6 +31,22 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     Some(kibibytes << 10)
 }
 
+/// Open files that are not client connections.
+const NON_CLIENT_FILES: u64 = 64;
+
+/// The limit on open files is too low for a number of clients.
+pub(crate) struct TooFewFiles {
+    pub(crate) allowed: u64,
+    pub(crate) required: u64,
+}
+
+/// Raises the limit on open files for so many clients.
+pub(crate) fn raise_open_files_for(clients: usize) -> Result<(), TooFewFiles> {
+    let required = clients as u64 + NON_CLIENT_FILES;
+    let allowed = raise_open_files(required);
+    if allowed < required { Err(TooFewFiles { allowed, required }) } else { Ok(()) }
+}
+
 /// Raises the limit on the open files of this process to `required`, or as far as the system allows; never lowers it.
 /// Returns the new limit. [`Server::bind`](crate::Server::bind) does so for itself; a process with further parts raises
 /// it for all of them first.

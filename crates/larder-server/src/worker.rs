@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use crate::connection::Connection;
@@ -20,6 +20,8 @@ use crate::state::ServerState;
 pub(crate) struct Workers {
     state: Arc<ServerState>,
     threads: Vec<Worker>,
+    /// Notified when a thread ends.
+    ended: Arc<Notify>,
 }
 
 struct Worker {
@@ -30,11 +32,13 @@ struct Worker {
 impl Workers {
     /// Starts the threads of `state`.
     pub(crate) fn start(state: &Arc<ServerState>) -> io::Result<Self> {
-        let mut workers = Workers { state: Arc::clone(state), threads: Vec::new() };
+        let mut workers = Workers { state: Arc::clone(state), threads: Vec::new(), ended: Arc::default() };
         for index in 0..state.inboxes.len() {
             let event_loop = EventLoop::new(index, Arc::clone(state))?;
             let (finished, done) = oneshot::channel();
+            let end = NotifyAtEnd(Arc::clone(&workers.ended));
             let thread = std::thread::Builder::new().name(format!("larder-{index}")).spawn(move || {
+                let _end = end;
                 event_loop.run();
                 let _ = finished.send(());
             })?;
@@ -55,6 +59,11 @@ impl Workers {
         state.inboxes[thread].send(Message::Adopt(Connection::open(socket, state, thread)));
     }
 
+    /// Waits until a thread ends. Before [`stop`](Self::stop) this is a failure: it has panicked, or cannot go on.
+    pub(crate) async fn one_ended(&self) {
+        self.ended.notified().await;
+    }
+
     /// Asks all threads to drain and end.
     fn stop(&self) {
         self.state.inboxes.iter().for_each(|inbox| inbox.send(Message::Stop));
@@ -72,6 +81,15 @@ impl Workers {
     }
 }
 
+/// Notifies when a thread ends, also by a panic.
+struct NotifyAtEnd(Arc<Notify>);
+
+impl Drop for NotifyAtEnd {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
 async fn join(threads: Vec<Worker>) {
     for (index, Worker { done, thread }) in threads.into_iter().enumerate() {
         let _ = done.await;
@@ -84,5 +102,25 @@ async fn join(threads: Vec<Worker>) {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::{Server, ServerError};
+
+    #[tokio::test]
+    async fn thread_that_panics_ends_the_server_and_leaves_the_keyspace() {
+        let config =
+            Config { listen: Some(([127, 0, 0, 1], 0).into()), threads: Some(2), ..Config::default() };
+        let server = Server::bind(config.clone()).expect("a free port");
+        let (store, inboxes) = (server.store(), Arc::clone(&server.state().inboxes));
+        let running = tokio::spawn(server.run(std::future::pending()));
+        inboxes[1].send(Message::Panic);
+        let ended = timeout(Duration::from_secs(60), running).await.expect("in time").expect("no panic");
+        assert!(matches!(ended, Err(ServerError::ThreadEnded)), "{ended:?}");
+        assert!(Server::bind_with(config, store).is_ok());
     }
 }

@@ -346,6 +346,20 @@ fn invalid_options_are_errors() {
                     "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value|",
                 ),
             ),
+            (
+                "CONFIG SET maxmemory 9223372036854775807",
+                Same(
+                    "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be at most \
+                     4611686018427387903|",
+                ),
+            ),
+            (
+                "CONFIG SET maxclients 1000001",
+                Same(
+                    "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and \
+                     1000000 inclusive|",
+                ),
+            ),
             ("CONFIG GET", Same("-ERR wrong number of arguments for 'config|get' command|")),
         ],
     ]);

@@ -5,11 +5,12 @@ use larder_resp::{Args, Limits, parse_integer};
 use super::help::help;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
-use crate::config::{ByteSize, Password};
-use crate::db::{DATABASE_COUNT, MIN_MEMORY_BYTES, MemoryPolicy, default_memory_bytes};
+use crate::config::{ByteSize, MAX_CLIENTS, Password};
+use crate::db::{DATABASE_COUNT, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, MemoryPolicy, default_memory_bytes};
 use crate::glob;
 use crate::observers::parse_classes;
 use crate::state::ServerState;
+use crate::system::raise_open_files_for;
 
 /// The most percentiles of a command in `INFO`.
 const MAX_PERCENTILES: usize = 32;
@@ -217,16 +218,18 @@ fn maxmemory(value: &[u8]) -> Result<Update, &'static str> {
     match size.ok_or("argument must be a memory value")? {
         ByteSize(0) => Ok(Update::MaxMemory(default_memory_bytes())),
         ByteSize(bytes) if bytes < MIN_MEMORY_BYTES => Err("argument must be at least 1mb"),
+        ByteSize(bytes) if bytes > MAX_MEMORY_BYTES => Err("argument must be at most 4611686018427387903"),
         ByteSize(bytes) => Ok(Update::MaxMemory(bytes)),
     }
 }
 
 fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
     let number = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
-    match usize::try_from(number) {
-        Ok(n) if (1..=u32::MAX as usize).contains(&n) => Ok(Update::MaxClients(n)),
-        _ => Err("argument must be between 1 and 4294967295 inclusive"),
-    }
+    let is_in_range = |number: &usize| (1..=MAX_CLIENTS).contains(&(*number as u64));
+    let number = usize::try_from(number).ok().filter(is_in_range);
+    let number = number.ok_or("argument must be between 1 and 1000000 inclusive")?;
+    let raised = raise_open_files_for(number).map(|()| Update::MaxClients(number));
+    raised.map_err(|_| "The operating system is not able to handle the specified number of clients")
 }
 
 fn tracking_table_max_keys(value: &[u8]) -> Result<Update, &'static str> {

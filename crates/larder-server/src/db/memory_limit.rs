@@ -19,7 +19,7 @@ use std::time::Duration;
 use larder_engine::raw::{Measurement, RecordMemory};
 use parking_lot::Mutex;
 
-use super::{BYTES_PER_ALLOCATOR_BYTE, ENTRY_OVERHEAD_BYTES, MIN_MEMORY_BYTES, Store};
+use super::{BYTES_PER_ALLOCATOR_BYTE, ENTRY_OVERHEAD_BYTES, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, Store};
 use crate::moment::Moment;
 
 /// Interval of the measurements.
@@ -128,7 +128,8 @@ impl Store {
         self.limit.max_memory.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit, and evicts the entries that no longer fit, as far as the policy allows.
+    /// Changes the limit, and evicts the entries that no longer fit, as far as the policy allows. A limit outside of the
+    /// range of [`Store::new`] becomes the nearest one in it.
     pub fn set_max_memory(&self, bytes: u64) {
         self.resize(bytes);
         while self.evict_excess(usize::MAX) {
@@ -140,7 +141,7 @@ impl Store {
     /// As [`set_max_memory`](Self::set_max_memory), but evicts nothing: [`evict_excess`](Self::evict_excess) does.
     pub(crate) fn resize(&self, bytes: u64) {
         let state = self.limit.state.lock();
-        self.limit.max_memory.store(bytes.max(MIN_MEMORY_BYTES), Ordering::Relaxed);
+        self.limit.max_memory.store(bytes.clamp(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES), Ordering::Relaxed);
         self.apply(state.overhead);
     }
 
@@ -159,8 +160,9 @@ impl Store {
         self.cache.weight()
     }
 
-    /// Bytes that the keyspace takes, as measured within the last tenth of a second: pages of records with what is free in
-    /// them, arrays of the shards, long values and sorted sets. Zero before the first measurement.
+    /// Bytes that the keyspace takes, as last measured: pages of records with what is free in them, arrays of the shards,
+    /// long values and sorted sets. Each measurement visits some of the shards, and takes the others as they were. Zero
+    /// before the first one.
     #[must_use]
     pub fn resident_memory(&self) -> u64 {
         self.limit.resident.load(Ordering::Relaxed)

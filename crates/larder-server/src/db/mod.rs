@@ -58,6 +58,8 @@ const BYTES_PER_ALLOCATOR_BYTE: u64 = 16;
 
 /// The lowest valid `max_memory`.
 pub(crate) const MIN_MEMORY_BYTES: u64 = 1 << 20;
+/// The largest `max_memory`: the engine adds weights, and clients see them as signed numbers.
+pub(crate) const MAX_MEMORY_BYTES: u64 = i64::MAX as u64 / 2;
 
 /// The keyspace of a server. It is independent of the server, so the next server can use it.
 ///
@@ -84,15 +86,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Range`] if `max_memory` is less than 1 MiB.
+    /// [`ServerError::Range`] if `max_memory` is less than 1 MiB, or more than 2^62 - 1.
     pub fn new(max_memory: Option<u64>) -> Result<Store, ServerError> {
         let bytes = max_memory.unwrap_or_else(default_memory_bytes);
-        if !(MIN_MEMORY_BYTES..=i64::MAX as u64 / 2).contains(&bytes) {
+        if !(MIN_MEMORY_BYTES..=MAX_MEMORY_BYTES).contains(&bytes) {
             return Err(ServerError::Range {
                 option: "max_memory",
                 value: bytes,
                 min: MIN_MEMORY_BYTES,
-                max: i64::MAX as u64 / 2,
+                max: MAX_MEMORY_BYTES,
             });
         }
         let observers = Arc::<Observers>::default();
