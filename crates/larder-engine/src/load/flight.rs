@@ -21,10 +21,41 @@ pub(crate) struct Flight<V> {
 /// Wakers are user code: none is cloned, called or dropped while this is locked.
 #[derive(Debug)]
 pub(super) enum State<V> {
-    Pending(Vec<Option<Waker>>),
+    Pending(Wakers),
     Loaded(V),
     Failed(Failure),
     Abandoned,
+}
+
+/// The wakers of the followers, each at the index of its follower.
+#[derive(Debug, Default)]
+pub(super) struct Wakers {
+    wakers: Vec<Option<Waker>>,
+    /// The indices of followers that have left: those that come and go during a long load must not accumulate.
+    free: Vec<usize>,
+}
+
+impl Wakers {
+    fn get(&self, index: usize) -> Option<&Waker> {
+        self.wakers[index].as_ref()
+    }
+
+    /// An index for another follower.
+    fn join(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.wakers.push(None);
+            self.wakers.len() - 1
+        })
+    }
+
+    fn replace(&mut self, index: usize, waker: Waker) -> Option<Waker> {
+        self.wakers[index].replace(waker)
+    }
+
+    fn leave(&mut self, index: usize) -> Option<Waker> {
+        self.free.push(index);
+        self.wakers[index].take()
+    }
 }
 
 /// The outcome of a flight for a follower.
@@ -37,7 +68,7 @@ pub(super) enum FlightOutcome<V> {
 impl<V> Flight<V> {
     pub(super) fn new(began: Duration, sync_leader: bool) -> Self {
         Flight {
-            state: Mutex::new(State::Pending(Vec::new())),
+            state: Mutex::new(State::Pending(Wakers::default())),
             began,
             sync_leader,
             followed: AtomicBool::new(false),
@@ -64,7 +95,7 @@ impl<V> Flight<V> {
         let mut state = self.state.lock();
         match &mut *state {
             State::Pending(wakers) => {
-                let waiting = Waiters(std::mem::take(wakers));
+                let waiting = Waiters(std::mem::take(&mut wakers.wakers));
                 *state = outcome;
                 waiting
             }
@@ -77,11 +108,7 @@ impl<V> Flight<V> {
         // Declared before the guard, so that it is dropped after the unlock.
         let _waker;
         if let State::Pending(wakers) = &mut *self.state.lock() {
-            _waker = wakers[index].take();
-            // Followers that come and go during a long load must not accumulate.
-            while wakers.last().is_some_and(Option::is_none) {
-                wakers.pop();
-            }
+            _waker = wakers.leave(index);
         }
     }
 }
@@ -91,7 +118,7 @@ impl<V: Clone> Flight<V> {
     pub(super) fn poll(&self, index: &mut Option<usize>, context: &Context<'_>) -> Poll<FlightOutcome<V>> {
         match &*self.state.lock() {
             State::Pending(wakers) => {
-                let registered = index.and_then(|index| wakers[index].as_ref());
+                let registered = index.and_then(|index| wakers.get(index));
                 if registered.is_some_and(|waker| waker.will_wake(context.waker())) {
                     return Poll::Pending;
                 }
@@ -103,11 +130,8 @@ impl<V: Clone> Flight<V> {
         let _former;
         let mut state = self.state.lock();
         let State::Pending(wakers) = &mut *state else { return state.outcome() };
-        let index = *index.get_or_insert_with(|| {
-            wakers.push(None);
-            wakers.len() - 1
-        });
-        _former = wakers[index].replace(waker);
+        let index = *index.get_or_insert_with(|| wakers.join());
+        _former = wakers.replace(index, waker);
         Poll::Pending
     }
 }
@@ -139,5 +163,29 @@ impl Waiters {
         if let Some(panic) = panicked.filter(|_| !std::thread::panicking()) {
             resume_unwind(panic);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn followers_that_overlap_do_not_accumulate() {
+        let flight: Flight<u8> = Flight::new(Duration::ZERO, false);
+        let context = Context::from_waker(Waker::noop());
+        let join = || {
+            let mut index = None;
+            assert!(flight.poll(&mut index, &context).is_pending());
+            index.expect("it waits")
+        };
+        let mut last = join();
+        for _ in 0..1000 {
+            let next = join();
+            flight.leave(last);
+            last = next;
+        }
+        let State::Pending(wakers) = &*flight.state.lock() else { panic!("it has not ended") };
+        assert_eq!((wakers.wakers.len(), wakers.free.len()), (2, 1));
     }
 }

@@ -262,14 +262,16 @@ where
                     let answered = answer_or_stale(&view, &call, &key, own, answer).await?;
                     return Ok(answered.expect("only a bulk loader leaves a key out"));
                 }
-                MemoryLookup::Follow(waiter) => match follow(&self.view, &call, &self.key, waiter).await {
-                    Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
-                        self.lookup(&call, called_at).await
+                MemoryLookup::Follow(waiter) => {
+                    match follow(&self.view, &call, &self.key, waiter, Instant::now()).await {
+                        Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
+                            self.lookup(&call, called_at).await
+                        }
+                        Ok(outcome) => return outcome,
+                        Err(Some(next)) => next,
+                        Err(None) => self.lookup(&call, called_at).await,
                     }
-                    Ok(outcome) => return outcome,
-                    Err(Some(next)) => next,
-                    Err(None) => self.lookup(&call, called_at).await,
-                },
+                }
             };
         }
     }

@@ -119,6 +119,7 @@ where
         let call = Call { policy, started: Instant::now() };
         let mut outcomes: HashMap<Vec<u8>, BulkOutcome<V, E>> = HashMap::with_capacity(wanted.len());
         while !wanted.is_empty() {
+            let began = Instant::now();
             let (mut missing, mut answers, mut waiters) = (vec![], vec![], vec![]);
             for (bytes, (key, owned)) in std::mem::take(&mut wanted) {
                 match view.node().lookup(&view.config, &key) {
@@ -142,7 +143,7 @@ where
                 outcomes.insert(bytes, answer_or_stale(&view, &call, &key, candidate, answer).await);
             }
             for (bytes, key, owned, waiter) in waiters {
-                match follow(&view, &call, &key, waiter).await {
+                match follow(&view, &call, &key, waiter, began).await {
                     Ok(outcome) => _ = outcomes.insert(bytes, outcome.map(Some)),
                     // The load of another caller failed: this fetch loads the key.
                     Err(_) => _ = wanted.insert(bytes, (key, owned)),

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use larder_engine::FollowOutcome;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// What the loads of one call have in common.
 #[derive(Clone, Copy)]
@@ -60,13 +60,14 @@ where
     answer.await.unwrap_or(Err(FetchError::Dropped))
 }
 
-/// Waits for another caller's load. If its result cannot be served to this caller: `Err` with the next lookup, or
+/// Waits for another caller's load, since `began`. If its result cannot be served to this caller: `Err` with the next lookup, or
 /// `None` to look up memory again.
 pub(super) async fn follow<V, E>(
     view: &ViewState<V>,
     call: &Call,
     key: &KeyBuf,
     Waiter { mut follower, candidate, since, epoch }: Waiter,
+    began: Instant,
 ) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
 where
     V: Send + Sync + 'static,
@@ -92,7 +93,11 @@ where
             // The loader may not run yet: its caller may wait for another node first.
             let lease_wait =
                 node.redis.as_ref().map_or(Duration::ZERO, |_| view.coordinator.options.lease_wait);
-            match timeout(hard_timeout.saturating_add(lease_wait), &mut follower).await {
+            let ended = match began.checked_add(hard_timeout.saturating_add(lease_wait)) {
+                Some(hard_end) => timeout_at(hard_end, &mut follower).await,
+                None => Ok(follower.await),
+            };
+            match ended {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate, true));

@@ -7,6 +7,7 @@ use larder::{
 };
 use larder_engine::Clock;
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -44,6 +45,29 @@ async fn fetch_multi_loads_all_missing_keys_at_once() {
             .load(|_, _| async { panic!("all are cached") as Result<Vec<(u32, u32)>, _> });
         assert!(again.await.iter().all(|found| matches!(found, Ok(Some(f)) if f.source() == Source::Memory)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fetch_multi_waits_for_all_loads_of_others_at_once() {
+    let _deadline = Deadline::start();
+    let view: View<u32, u32> = in_memory().view("n");
+    let hung: Vec<_> = (0..20)
+        .map(|key| {
+            let view = view.clone();
+            tokio::spawn(async move {
+                view.fetch(&key).load(|_| std::future::pending::<Result<u32, Infallible>>()).await
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let limit = Duration::from_secs(1);
+    let limited = view.with_policy(Policy::new().hard_timeout(limit));
+    let started = tokio::time::Instant::now();
+    let keys: Vec<u32> = (0..20).collect();
+    let outcomes = limited.fetch_multi(&keys).load(|_, _| async { Ok(Vec::<(u32, u32)>::new()) }).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(FetchError::Timeout))));
+    assert!(started.elapsed() < 2 * limit, "{:?}", started.elapsed());
+    hung.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
