@@ -9,7 +9,7 @@ use larder_engine::{Op, Ttl};
 
 use super::{Fill, FillRole};
 use crate::body::{BoxError, Rest};
-use crate::cache::StoreLocation;
+use crate::cache::{CacheCore, StoreLocation};
 use crate::entry::{StoreValue, StoredResponse};
 use crate::gate::Scope;
 use crate::key::{self, Key};
@@ -21,6 +21,14 @@ use crate::vary::VaryRecord;
 
 /// How much longer than its responses the scope of a resource is known.
 const SCOPE_GRACE: Duration = Duration::from_secs(600);
+
+/// Stores a variant before the record that leads to it.
+fn put(cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
+    match cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused() {
+        true => Err(Reason::Refused),
+        false => Ok(()),
+    }
+}
 
 impl<B, E> Fill<B, E>
 where
@@ -118,7 +126,7 @@ where
             }
             None => {
                 let (record, key) = self.new_variant(stored, plan)?;
-                cache.store.insert_with_ttl(key.clone(), value, ttl);
+                put(cache, &key, value, ttl)?;
                 let result = self.role.store(
                     cache,
                     resource,
@@ -143,15 +151,24 @@ where
                 // The resource varies by other fields now, or its scope is another: lookups must not find its old
                 // variants.
                 self.role.release_followers();
-                let (replacement, ttl, entry) = if plan.vary.is_empty() && !plan.is_guarded() {
-                    (value, ttl, resource.clone())
+                let old = StoreValue::Varies(record.clone());
+                let replacement = if plan.vary.is_empty() && !plan.is_guarded() {
+                    Ok((value, ttl, resource.clone()))
                 } else {
-                    let (record, key) = self.new_variant(stored, plan)?;
-                    cache.store.insert_with_ttl(key.clone(), value, ttl);
-                    (StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key)
+                    self.new_variant(stored, plan).and_then(|(record, key)| {
+                        put(cache, &key, value, ttl)?;
+                        Ok((StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key))
+                    })
                 };
-                let mut replaced = FillRole::Refresh(StoreValue::Varies(record.clone()));
-                replaced.store(cache, resource, replacement, ttl).map(|()| entry)
+                match replacement {
+                    Ok((value, ttl, key)) => {
+                        FillRole::Refresh(old).store(cache, resource, value, ttl).map(|()| key)
+                    }
+                    Err(reason) => {
+                        cache.store.remove_if(resource, |entry| entry.value().is_same(&old));
+                        Err(reason)
+                    }
+                }
             }
         }
     }

@@ -70,9 +70,14 @@ impl SharedStore {
 
     /// Invalidates the entries with one tag, on every replica.
     async fn invalidate(&self, tag: Box<str>) -> larder::Reach {
-        let invalidated = self.view.invalidate_tags([tag], larder::Invalidation::Hard).await;
-        invalidated.expect("one short tag is never refused")
+        reach_of(self.view.invalidate_tags([tag], larder::Invalidation::Hard).await)
     }
+}
+
+/// The reach of a purge. One short tag is never refused: the only error is that of a runtime that shuts down, and nobody
+/// knows then whether Redis has confirmed.
+fn reach_of(purged: Result<larder::Reach, larder::CacheError>) -> larder::Reach {
+    purged.unwrap_or(larder::Reach::HereAndQueued)
 }
 
 /// The key of an entry in Redis. It is a hash, because keys may be long and contain bodies; the entry has the whole key,

@@ -32,6 +32,28 @@ async fn response_larger_than_cache_is_served_and_reported() {
 }
 
 #[tokio::test]
+async fn variant_larger_than_cache_is_served_and_reported() {
+    let handler = |_, n: usize| async move {
+        // The third response varies by another field.
+        let vary = if n < 3 { "user-agent" } else { "accept" };
+        field(cached(vec![b'x'; if n == 2 { 100 } else { 10_000 }]), "vary", vary)
+    };
+    let site = Site::with(|b| b.max_bytes(8192), handler);
+    let response = site.get("/").await;
+    assert_eq!((response.cache_status(), response.body.len()), ("fwd=uri-miss; detail=refused", 10_000));
+    let stats = site.cache.stats();
+    assert_eq!((stats.entries, stats.stores), (0, 0), "no record leads to it");
+
+    site.clock.advance(SECOND * 10);
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
+    assert_eq!(
+        site.send(get("/", &[("user-agent", "b")])).await.cache_status(),
+        "fwd=vary-miss; detail=refused"
+    );
+    assert_eq!(site.cache.stats().stores, 1);
+}
+
+#[tokio::test]
 async fn weight_includes_key_headers_and_body() {
     let site = Site::new(|_, _| async { field(cached(vec![b'x'; 1000]), "x-long", &"y".repeat(500)) });
     site.get(&format!("/{}", "k".repeat(300))).await;
