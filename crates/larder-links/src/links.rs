@@ -1,28 +1,20 @@
-//! The service without HTTP: how creating, changing, deleting and following a link affect store, caches and counters.
-//!
-//! Every change takes the same steps, in a task of its own, so that a client that disconnects cannot stop it half-way:
-//!
-//! ```text
-//! commit in the store ──► cache entry of the slug invalidated ──► stored responses purged ──► response
-//! ```
-//!
-//! The cache rejects the result of a load that started before the change. After the response no client sees the old state;
-//! before it, any client may.
+//! The service without HTTP: its parts, how a slug is followed, and how it stops. [`changes`] is what changes links,
+//! [`upkeep`] what drops old ones.
+
+mod changes;
+mod upkeep;
 
 use crate::access::Access;
 use crate::cache::{self, Limits, Target, Targets};
 use crate::config::{Config, VisitDetails};
 use crate::dimensions::{Countries, Country, Dimensions, Visitor};
 use crate::error::LinksError;
-use crate::events::{Event, Events};
+use crate::events::Events;
 use crate::hosts::OwnHosts;
 use crate::reply::ApiError;
 use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
-use crate::store::{
-    CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, QUARTERS_KEPT_DAYS, RESTORE_PERIOD, Store,
-    StoreError, day_of, now_ms, quarter_of, today,
-};
+use crate::store::{Store, StoreError, day_of, now_ms, quarter_of};
 use crate::visits::Visits;
 use crate::{front::Front, router, serve};
 use axum::Router;
@@ -31,7 +23,7 @@ use larder::{Cache, FetchError, Inspection};
 use larder_http::HttpCache;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
@@ -162,7 +154,7 @@ impl Links {
                 stop_flusher,
             }),
         };
-        tokio::spawn(tidy_hourly(Arc::downgrade(&links.shared)));
+        tokio::spawn(upkeep::tidy_hourly(Arc::downgrade(&links.shared)));
         Ok(links)
     }
 
@@ -227,8 +219,9 @@ impl Links {
     /// If the store fails; the visits stay in memory for the next write.
     pub async fn flush_visits(&self) -> Result<(), LinksError> {
         let Shared { visits, dimensions, store, .. } = &*self.shared;
-        visits.flush(store).await?;
-        Ok(dimensions.flush(store).await?)
+        // Both, whatever becomes of the first.
+        let flushed = (visits.flush(store).await, dimensions.flush(store).await);
+        Ok(flushed.0.and(flushed.1)?)
     }
 
     /// The service's statistics.
@@ -393,138 +386,6 @@ impl Links {
     pub(crate) fn record_invalid_slug(&self) {
         self.shared.counters.record_redirect(Outcome::NotFound, Duration::ZERO);
     }
-
-    pub(crate) async fn create(
-        &self,
-        links: Vec<NewLink>,
-        repeats: Duplicates,
-    ) -> Result<Vec<CreateOutcome>, ApiError> {
-        let this = self.clone();
-        run_to_completion(async move {
-            let outcomes = this.shared.store.create(links, repeats).await?;
-            let new: Vec<String> = outcomes
-                .iter()
-                .filter_map(|creation| match creation {
-                    CreateOutcome::Created(link) => Some(link.slug.clone()),
-                    CreateOutcome::Existing(_) | CreateOutcome::SlugTaken => None,
-                })
-                .collect();
-            if new.is_empty() {
-                return Ok(outcomes);
-            }
-            this.shared.counters.created.add(new.len() as u64);
-            this.shared.targets.invalidate(new).await;
-            this.shared.responses.purge_list();
-            this.shared.events.send(Event::Changed);
-            Ok(outcomes)
-        })
-        .await
-    }
-
-    pub(crate) async fn update(&self, slug: &str, change: LinkUpdate) -> Result<Option<Link>, ApiError> {
-        let (this, slug) = (self.clone(), slug.to_owned());
-        run_to_completion(async move {
-            let changed = this.shared.store.update(&slug, change).await?;
-            if changed.is_some() {
-                this.shared.targets.invalidate([slug.clone()]).await;
-                this.shared.responses.purge_link(&slug);
-                this.shared.events.send(Event::Changed);
-            }
-            Ok(changed)
-        })
-        .await
-    }
-
-    pub(crate) async fn delete(&self, slug: &str) -> Result<bool, ApiError> {
-        let (this, slug) = (self.clone(), slug.to_owned());
-        run_to_completion(async move {
-            let deleted = this.shared.store.delete(&slug).await?;
-            if deleted {
-                this.shared.counters.deleted.add(1);
-                this.shared.targets.invalidate([slug.clone()]).await;
-                this.shared.responses.purge_link(&slug);
-                this.shared.events.send(Event::Changed);
-            }
-            Ok(deleted)
-        })
-        .await
-    }
-
-    pub(crate) async fn restore(&self, slug: &str) -> Result<Option<Link>, ApiError> {
-        let (this, slug) = (self.clone(), slug.to_owned());
-        run_to_completion(async move {
-            let restored = this.shared.store.restore(&slug).await?;
-            if restored.is_some() {
-                this.shared.counters.restored.add(1);
-                this.shared.targets.invalidate([slug.clone()]).await;
-                this.shared.responses.purge_link(&slug);
-                this.shared.events.send(Event::Changed);
-            }
-            Ok(restored)
-        })
-        .await
-    }
-
-    pub(crate) async fn forget_visits(&self, slug: &str) -> Result<bool, ApiError> {
-        let (this, slug) = (self.clone(), slug.to_owned());
-        run_to_completion(async move {
-            let Shared { store, visits, dimensions, targets, responses, .. } = &*this.shared;
-            let Some(link) = store.find(&slug).await? else { return Ok(false) };
-            dimensions.forget(link.id).await;
-            let forgotten = visits.forget(link.id, store).await?;
-            targets.invalidate([slug.clone()]).await;
-            responses.purge_link(&slug);
-            this.shared.events.send(Event::Changed);
-            Ok(forgotten)
-        })
-        .await
-    }
-
-    /// Sums visits that are older than 90 days into days, and drops those that are older than the retention.
-    ///
-    /// # Errors
-    /// If the store fails; the next call does the rest.
-    pub async fn fold_visits(&self) -> Result<(), LinksError> {
-        let Shared { store, config, .. } = &*self.shared;
-        while store.drop_visits(today() - i64::from(config.visit_retention_days)).await? > 0 {}
-        while store.fold_visits(today() - QUARTERS_KEPT_DAYS).await? > 0 {}
-        Ok(())
-    }
-
-    /// Drops the links whose time to be restored is over. Their slugs are unknown from then on.
-    ///
-    /// # Errors
-    /// If the store fails; the next call drops them.
-    pub async fn drop_deleted(&self) -> Result<u64, LinksError> {
-        let until = now_ms() - RESTORE_PERIOD.as_millis() as i64;
-        let mut count = 0;
-        loop {
-            let slugs = self.shared.store.drop_deleted(until).await?;
-            if slugs.is_empty() {
-                return Ok(count);
-            }
-            count += slugs.len() as u64;
-            self.shared.targets.invalidate(slugs).await;
-        }
-    }
-}
-
-/// Until the service is dropped or stopped. The first time is a minute after the start, so that a start writes nothing.
-async fn tidy_hourly(service: Weak<Shared>) {
-    const HOUR: Duration = Duration::from_secs(60 * 60);
-    let mut wait = Duration::from_secs(60);
-    loop {
-        tokio::time::sleep(wait).await;
-        wait = HOUR;
-        let Some(shared) = service.upgrade() else { return };
-        let links = Links { shared };
-        let tidied = async { links.drop_deleted().await.map(drop).and(links.fold_visits().await) };
-        match tidied.await {
-            Err(LinksError::Store(StoreError::Closed)) => return,
-            Err(error) => tracing::warn!(%error, "cannot drop old links and visits"),
-            Ok(()) => {}
-        }
-    }
 }
 
 /// Where a slug leads.
@@ -547,16 +408,4 @@ pub(crate) enum FollowError {
     Fetch(#[from] FetchError<StoreError>),
     #[error(transparent)]
     Visits(#[from] StoreError),
-}
-
-async fn run_to_completion<T: Send + 'static>(
-    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, ApiError> {
-    match tokio::spawn(work).await {
-        Ok(result) => Ok(result?),
-        Err(error) => {
-            tracing::error!(%error, "a change panicked");
-            Err(ApiError::internal())
-        }
-    }
 }

@@ -159,8 +159,9 @@ impl Builder {
         self
     }
 
-    /// Called with each error that no caller sees, because the cache answers without Redis. It must not block;
-    /// its panics are caught.
+    /// Called with the errors that no caller sees, because the cache answers without Redis: of lookups, of storing loaded
+    /// values, and of invalidations that are queued. Not with those of work that is done again anyway, as the renewal of a
+    /// lease: they are only counted and logged. It must not block; its panics are caught.
     pub fn on_error(mut self, on_error: impl Fn(&CacheError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
         self

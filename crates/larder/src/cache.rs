@@ -204,7 +204,7 @@ impl Cache {
     /// [`Reach::HereAndQueued`] as for [`Cache::invalidate_tags`].
     ///
     /// # Errors
-    /// None so far.
+    /// [`CacheError::Redis`] if the runtime shuts down.
     ///
     /// # Panics
     /// Outside a tokio runtime.

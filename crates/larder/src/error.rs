@@ -59,7 +59,7 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// Why a call did nothing, or why Redis gave no answer. Of an invalidation that is in effect on this node and queued no
+/// Why a call did nothing, or why it is not known whether Redis did what it was asked. Of an invalidation that is in effect on this node and queued no
 /// caller gets one: it returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued), and
 /// [`Builder::on_error`](crate::Builder::on_error) gets the error.
 #[derive(Debug, thiserror::Error)]
@@ -72,10 +72,10 @@ pub enum CacheError {
     /// the server's memory limit, its role and the user's permissions.
     #[error("redis refused: {0}")]
     Refused(String),
-    /// The request was not sent, because the last one got no reply. The circuit breaker lets the next one through after
-    /// 500 ms.
-    #[error("redis is not asked while the circuit breaker is open")]
-    CircuitOpen,
+    /// Redis was not asked, or its answer was not used: it failed twice in a row and gets no request for 500 ms, or an
+    /// invalidation of the key is pending, or its clock is not known yet. Try again later.
+    #[error("redis is not asked now: it has failed, or an invalidation is pending")]
+    NotAsked,
     /// The value cannot be encoded. It is stored in no tier.
     #[error(transparent)]
     Encode(EncodeError),

@@ -91,12 +91,12 @@ pub enum Event {
     LedgerLost,
     /// Redis did not confirm invalidations of this node. They are in effect here, and are replayed until it does.
     Queued {
-        /// The number of keys and tags.
+        /// The number of keys, tags and patterns.
         invalidations: usize,
     },
     /// Redis confirmed queued invalidations.
     Replayed {
-        /// The number of keys and tags.
+        /// The number of keys, tags and patterns.
         invalidations: usize,
     },
     /// A loaded value could not be encoded, so it was stored in no tier.

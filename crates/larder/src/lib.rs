@@ -26,7 +26,7 @@
 //! holds for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may serve memory for
 //! [`Builder::disconnected`], and no longer. (3) No loader that began before it stores its result in either tier.
 //! [`Reach::HereAndQueued`] means: in effect on this node, queued and replayed, not yet elsewhere. `Err` means that
-//! nothing was done.
+//! nothing was done, but for [`CacheError::Redis`]: it tells that nobody knows.
 //!
 //! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
 //! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and

@@ -27,7 +27,7 @@ impl Reach {
     ) -> Result<Reach, CacheError> {
         match confirmed {
             Ok(()) => Ok(Reach::Everywhere),
-            Err(error @ (CacheError::Redis(_) | CacheError::Refused(_) | CacheError::CircuitOpen)) => {
+            Err(error @ (CacheError::Redis(_) | CacheError::Refused(_) | CacheError::NotAsked)) => {
                 report(&error);
                 Ok(Reach::HereAndQueued)
             }

@@ -16,7 +16,7 @@ pub struct CacheStats {
     pub redis: Option<TierStats>,
     /// Loads that ended with a value.
     pub loads: u64,
-    /// Loads that ended with an error or a panic.
+    /// Loads that ended without a value: with an error, a panic or a timeout, or unchanged without a stale value.
     pub load_failures: u64,
     /// Fetches that were answered by another caller's load.
     pub coalesced: u64,

@@ -7,7 +7,7 @@
 //!
 //! A transaction is bounded in statements and in time, which bounds how long another process waits for the lock; further jobs
 //! go into the next transaction. If a job panics, the callers of its group get an error; the thread opens the database again
-//! and serves the rest of the queue.
+//! and serves the rest of the queue. While it cannot be opened, the callers in the queue get errors too.
 //!
 //! A commit costs about as much as a hundred inserts, so a group saves time under load; without load a job is a group of its
 //! own and does not wait. A result is returned after the commit only: a success is in the log, and a failure is rolled back

@@ -179,6 +179,9 @@ impl Coordinator {
         }
         if !foreign_keys.is_empty() {
             let reply = redis.call(redis.tier.read_heads(&foreign_keys, None)).await;
+            if let Err(error) = &reply {
+                self.node.observers.report(error);
+            }
             for (position, (index, id)) in foreign_leases.into_iter().enumerate() {
                 outcomes[index] = match &reply {
                     Ok(reply) if has_id(reply.heads.get(position), id) => StoreOutcome::Stored,
@@ -194,7 +197,7 @@ impl Coordinator {
     async fn action(&self, put: Option<(Vec<u8>, Duration)>) -> Result<CasAction, CacheError> {
         let Some((envelope, kept_for)) = put else { return Ok(CasAction::Remove) };
         self.node.learn_server_time().await?;
-        let put = self.node.with_deadline(envelope, kept_for).ok_or(CacheError::CircuitOpen)?;
+        let put = self.node.with_deadline(envelope, kept_for).ok_or(CacheError::NotAsked)?;
         Ok(CasAction::put_or_remove(Some(put)))
     }
 
@@ -202,7 +205,7 @@ impl Coordinator {
     pub(crate) async fn touch(&self, key: Vec<u8>, id: Id, kept_for: Duration) -> Result<(), CacheError> {
         let Some(redis) = &self.node.redis else { return Ok(()) };
         self.node.learn_server_time().await?;
-        let deadline_ms = self.node.server_clock.deadline(kept_for).ok_or(CacheError::CircuitOpen)?;
+        let deadline_ms = self.node.server_clock.deadline(kept_for).ok_or(CacheError::NotAsked)?;
         let expected = Head::Value(id).to_bytes().to_vec();
         let touch = CompareAndSet { key, expected, action: CasAction::Renew(deadline_ms) };
         redis.call(redis.tier.compare_and_set(&[touch], None)).await.map(drop)
@@ -212,7 +215,14 @@ impl Coordinator {
     /// the ticket and the store.
     async fn store_unconditionally(&self, request: StoreRequest<'_>) -> StoreOutcome {
         let Some(redis) = &self.node.redis else { return StoreOutcome::Stored };
-        let Ok(action) = self.action(request.put).await else { return StoreOutcome::Unknown };
+        let unknown = |error: &CacheError| {
+            self.node.observers.report(error);
+            StoreOutcome::Unknown
+        };
+        let action = match self.action(request.put).await {
+            Ok(action) => action,
+            Err(error) => return unknown(&error),
+        };
         let _guard = self.store_locks.lock(request.key).await;
         if request.ticket.is_some_and(|ticket| !ticket.is_valid()) {
             return StoreOutcome::Refused;
@@ -220,7 +230,7 @@ impl Coordinator {
         let swap = CompareAndSet { key: request.key.to_vec(), expected: Vec::new(), action };
         match redis.call(redis.tier.compare_and_set(&[swap], None)).await {
             Ok(_) => StoreOutcome::Stored,
-            Err(_) => StoreOutcome::Unknown,
+            Err(error) => unknown(&error),
         }
     }
 

@@ -75,14 +75,14 @@ impl Coordinator {
         purpose: Purpose,
     ) -> Result<(Vec<RedisLookup>, u64), CacheError> {
         let node = &self.node;
-        let Some(redis) = &node.redis else { return Err(CacheError::CircuitOpen) };
+        let Some(redis) = &node.redis else { return Err(CacheError::NotAsked) };
         if purpose != Purpose::Raw {
             // The deadlines of values are judged by it.
             self.node.learn_server_time().await?;
         }
         let (replay_epoch, gaps) = (self.replay_log.replay_epoch(), node.ledger.gaps());
         if keys.iter().any(|key| self.replay_log.blocks(key)) {
-            return Err(CacheError::CircuitOpen);
+            return Err(CacheError::NotAsked);
         }
         let reads_ledger = !node.trust.is_standalone() && self.needs_ledger(purpose);
         let members = if reads_ledger { untagged_members() } else { Vec::new() };
@@ -98,7 +98,7 @@ impl Coordinator {
         }
         let reply = reply?;
         if self.replay_log.replay_epoch() != replay_epoch {
-            return Err(CacheError::CircuitOpen);
+            return Err(CacheError::NotAsked);
         }
         let clock = reply.stamps.as_ref().map_or(0, |stamps| stamps.clock);
         if let Some(stamps) = &reply.stamps {

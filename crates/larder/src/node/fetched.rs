@@ -49,7 +49,7 @@ impl<V: Send + Sync + 'static> Fetched<V> {
 }
 
 impl<V> Fetched<V> {
-    /// Where the value came from; memory for a coalesced fetch.
+    /// Where the value came from; memory for a coalesced fetch, unless that is served stale.
     pub fn source(&self) -> Source {
         self.source
     }

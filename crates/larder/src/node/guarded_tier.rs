@@ -58,7 +58,7 @@ impl GuardedTier {
             return Ok(());
         }
         self.counts.skipped.add(1);
-        Err(self.unusable.lock().clone().map_or(CacheError::CircuitOpen, CacheError::Refused))
+        Err(self.unusable.lock().clone().map_or(CacheError::NotAsked, CacheError::Refused))
     }
 
     /// The same for the coherence task, which waits between its requests, and for the rest of a sequence of requests.

@@ -104,7 +104,7 @@ impl Node {
         self.enabled.load(Ordering::Acquire)
     }
 
-    /// Whether the last request to Redis got no reply.
+    /// Whether Redis gets no requests now: it has failed twice in a row, or cannot be used.
     pub(crate) fn redis_is_lost(&self) -> bool {
         self.redis.as_ref().is_some_and(|redis| redis.breaker.is_open())
     }

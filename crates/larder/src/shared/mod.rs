@@ -119,7 +119,7 @@ impl SharedView {
     /// queued and replayed until Redis confirms it.
     ///
     /// # Errors
-    /// None so far.
+    /// [`CacheError::Redis`] if the runtime shuts down.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -168,7 +168,7 @@ impl SharedView {
     /// Invalidates all entries of this view, on every node. Cost: one round trip to Redis.
     ///
     /// # Errors
-    /// None so far.
+    /// [`CacheError::Redis`] if the runtime shuts down.
     ///
     /// # Panics
     /// Outside a tokio runtime.

@@ -33,7 +33,8 @@ where
     /// Stores a value if neither tier has a valid one. Returns whether it was stored.
     ///
     /// # Errors
-    /// If the value cannot be encoded, or Redis did not confirm: nothing is stored.
+    /// If the value cannot be encoded: nothing is stored. If Redis did not confirm: nothing is stored on this node, and a
+    /// deletion is queued. Until Redis confirms that, other nodes may read the value.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -114,7 +115,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let seq = coordinator.replay_log.next_seq();
             let start = node.start_state(&redis_key);
             if coordinator.replay_log.blocks(&redis_key) {
-                return Err(CacheError::CircuitOpen);
+                return Err(CacheError::NotAsked);
             }
             let (mut lookups, clock) =
                 coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
@@ -138,7 +139,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             // The server was replaced by one without a ledger.
             let Some(bytes) = sealed.envelope else { return self.add_without_ledger(key, added).await };
             let (bytes, expiry) =
-                node.with_deadline(bytes, lifetime.kept_for()).ok_or(CacheError::CircuitOpen)?;
+                node.with_deadline(bytes, lifetime.kept_for()).ok_or(CacheError::NotAsked)?;
             let action = CasAction::Put(bytes, expiry);
             // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
             node.invalidate_memory(&memory_key);
@@ -199,7 +200,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         coordinator.ensure_connected().await;
         let replay_epoch = coordinator.replay_log.replay_epoch();
         if coordinator.replay_log.blocks(&redis_key) {
-            return Err(CacheError::CircuitOpen);
+            return Err(CacheError::NotAsked);
         }
         // What is taken must be readable.
         coordinator.node.learn_server_time().await?;
@@ -212,7 +213,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             return Ok(None);
         };
         if coordinator.replay_log.replay_epoch() != replay_epoch {
-            return Err(CacheError::CircuitOpen);
+            return Err(CacheError::NotAsked);
         }
         if !is_value(&bytes) {
             return Ok(None);

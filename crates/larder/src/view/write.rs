@@ -144,7 +144,7 @@ where
     /// has removed the key, and the removal is queued and replayed until Redis confirms it.
     ///
     /// # Errors
-    /// None so far.
+    /// [`CacheError::Redis`] if the runtime shuts down.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -262,7 +262,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             None => {
                 let redis_keys = values.iter().map(|value| Invalidated::key(&value.redis_key));
                 let seq = coordinator.replay_log.next_seq();
-                coordinator.record_outcome(redis_keys, seq, Err(CacheError::CircuitOpen))
+                coordinator.record_outcome(redis_keys, seq, Err(CacheError::NotAsked))
             }
         };
         for ((value, WriteTicket { ticket, tracked_writes }), entry) in

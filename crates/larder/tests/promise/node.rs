@@ -191,7 +191,7 @@ impl Node {
     /// A shared key is deleted, which returns nothing.
     pub(crate) async fn take(&self, key: usize) -> Result<Option<Value>, CacheError> {
         if Self::is_shared(key) {
-            return if self.delete(key).await { Ok(None) } else { Err(CacheError::CircuitOpen) };
+            return if self.delete(key).await { Ok(None) } else { Err(CacheError::NotAsked) };
         }
         Ok(self.view(key).take(&(key as u64)).await?.map(|value| *value))
     }
