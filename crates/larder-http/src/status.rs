@@ -156,8 +156,10 @@ reasons! {
     HandlerPanic => "handler-panic",
     /// A purge covered the response before it was stored, or its URI was invalidated by an unsafe method.
     Purged => "purged",
-    /// The engine did not store the entry: it is too heavy, or another response has replaced it meanwhile.
+    /// The engine did not store the entry: it is too heavy.
     Refused => "refused",
+    /// Another response took its place meanwhile, on this replica or on another one.
+    Replaced => "replaced",
 }
 
 impl fmt::Display for Reason {

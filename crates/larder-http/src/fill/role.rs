@@ -90,16 +90,27 @@ impl FillRole {
                     Some(CommitOutcome::Voided) => return Err(Reason::Purged),
                 }
             }
-            FillRole::Unticketed { .. } => !cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused(),
+            FillRole::Unticketed { .. } => return put(cache, key, value, ttl),
             FillRole::Refresh(old) => {
                 let replaced = cache.store.compute(key.clone(), |present| match present {
                     Some(entry) if entry.value().is_same(old) => (Op::Put(value, ttl), true),
                     _ => (Op::Keep, false),
                 });
-                replaced.result && replaced.refused.is_none()
+                if !replaced.result {
+                    return Err(Reason::Replaced);
+                }
+                replaced.refused.is_none()
             }
         };
         if is_stored { Ok(()) } else { Err(Reason::Refused) }
+    }
+}
+
+/// Stores an entry, whatever is there.
+pub(super) fn put(cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
+    match cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused() {
+        true => Err(Reason::Refused),
+        false => Ok(()),
     }
 }
 

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use larder_engine::{Op, Ttl};
 
+use super::role::put;
 use super::{Fill, FillRole};
 use crate::body::{BoxError, Rest};
-use crate::cache::{CacheCore, StoreLocation};
+use crate::cache::StoreLocation;
 use crate::entry::{StoreValue, StoredResponse};
 use crate::gate::Scope;
 use crate::key::{self, Key};
@@ -21,14 +22,6 @@ use crate::vary::VaryRecord;
 
 /// How much longer than its responses the scope of a resource is known.
 const SCOPE_GRACE: Duration = Duration::from_secs(600);
-
-/// Stores a variant before the record that leads to it.
-fn put(cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
-    match cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused() {
-        true => Err(Reason::Refused),
-        false => Ok(()),
-    }
-}
 
 impl<B, E> Fill<B, E>
 where
@@ -63,14 +56,18 @@ where
         plan: &Plan,
         published: &Published,
     ) -> Result<(), Reason> {
-        self.check_unpurged(stored)?;
+        self.check_storable(stored)?;
         self.take_share(stored, &published.key)?;
         let ttl = Ttl::After(plan.ttl + plan.grace);
         let replaced = self.core().store.compute(published.key.clone(), |present| match present {
             Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
             _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
         });
-        if replaced.result && replaced.refused.is_none() { Ok(()) } else { Err(Reason::Refused) }
+        match replaced {
+            _ if !replaced.result => Err(Reason::Replaced),
+            _ if replaced.refused.is_some() => Err(Reason::Refused),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a stored response and ends hit-for-miss, or releases the followers.
@@ -85,18 +82,23 @@ where
         }
     }
 
-    pub(super) fn check_unpurged(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
-        #[cfg(feature = "shared")]
-        if self.shared.is_refused
-            || self.core().shared_validity(&StoreValue::Response(stored.clone()), &[])
-                == larder::Validity::Dead
-        {
-            return Err(Reason::Purged);
-        }
+    /// Whether the response may be stored: it was not purged meanwhile, and no other replica has stored another one.
+    fn check_storable(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
         let purges = &self.core().purges;
         let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
             && stored.tags_are_unpurged(purges);
-        if is_unpurged { Ok(()) } else { Err(Reason::Purged) }
+        if !is_unpurged {
+            return Err(Reason::Purged);
+        }
+        #[cfg(feature = "shared")]
+        if self.core().shared_validity(&StoreValue::Response(stored.clone()), &[]) == larder::Validity::Dead {
+            return Err(Reason::Purged);
+        }
+        #[cfg(feature = "shared")]
+        if self.shared.is_replaced {
+            return Err(Reason::Replaced);
+        }
+        Ok(())
     }
 
     /// What purges the response beside its URI: the handler's tags, and its principal.
@@ -111,7 +113,7 @@ where
     pub(crate) fn store(&mut self, stored: &Arc<StoredResponse>, plan: &Plan) -> Result<Key, Reason> {
         let cache = self.cache.clone();
         let cache = cache.core();
-        if let Err(reason) = self.check_unpurged(stored) {
+        if let Err(reason) = self.check_storable(stored) {
             self.role.promote_follower();
             return Err(reason);
         }
@@ -223,8 +225,9 @@ where
     /// to apply to the next response too.
     pub(super) fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
         self.role.release_followers();
-        let is_lasting = !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged)
-            && !is_of_requester(reason);
+        let is_lasting =
+            !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged | Reason::Replaced)
+                && !is_of_requester(reason);
         // A fill without a ticket has no followers, and its request may be another one: with credentials, or long fields.
         if is_lasting && matches!(self.role, FillRole::Leader(_)) {
             self.mark_hit_for_miss();

@@ -29,8 +29,8 @@ const REFRESH_LOOKS: (usize, Duration) = (20, Duration::from_millis(100));
 pub(crate) struct FillShare {
     /// The right to load, until the response is shared.
     lease: Option<SharedLease>,
-    /// The key was invalidated during the fill, or has the response of another replica by now.
-    pub(crate) is_refused: bool,
+    /// Redis has the response of another fill by now, or the place for this one is gone: a purge is none of the reasons.
+    pub(crate) is_replaced: bool,
 }
 
 impl FillShare {
@@ -275,7 +275,7 @@ where
                 Some(later) => lease = later,
                 // Another replica has stored it meanwhile. The next request gets that, and not a second record.
                 None => {
-                    self.shared.is_refused = true;
+                    self.shared.is_replaced = true;
                     return stored;
                 }
             }
@@ -320,7 +320,7 @@ where
         match committed {
             Committed::Everywhere(copy) | Committed::Here(copy) => stored.with_copy(Some(copy)),
             Committed::Refused => {
-                self.shared.is_refused = true;
+                self.shared.is_replaced = true;
                 stored
             }
         }

@@ -295,6 +295,18 @@ async fn reach(reason: Reason) -> Seen {
             let site = Site::with(|b| b.max_bytes(8192), |_, _| async { cached(vec![b'x'; 10_000]) });
             sent(site, [get("/", &[])]).await
         }
+        Reason::Replaced => {
+            // Two variants at a time say that the resource varies by another field now.
+            let site = Site::new(|_, call| async move {
+                tokio::time::sleep(SECOND * call as u32).await;
+                field(cached("x"), "vary", if call == 1 { "x-a" } else { "x-b" })
+            });
+            let variant = |value| site.send(get("/", &[("x-a", value), ("x-b", value)]));
+            variant("1").await;
+            let (first, second) = tokio::join!(variant("2"), variant("3"));
+            let statuses = [first, second].iter().map(|reply| reply.cache_status().to_owned()).collect();
+            Seen { statuses, cache: site.cache.clone() }
+        }
         Reason::GraphqlRequest => by_graphql("{}").await,
         Reason::GraphqlBatch => by_graphql("[]").await,
         Reason::GraphqlDocument => by_graphql(r#"{"query":"{a"}"#).await,

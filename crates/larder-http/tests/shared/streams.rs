@@ -4,17 +4,19 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
 use http_body::Frame;
 use http_body_util::BodyExt;
-use larder_http::{BoxError, Outcome};
+use larder_http::{BoxError, Cached, Outcome, Reason};
 use larder_testkit::{RedisServer, eventually};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-use crate::support::{Replica, tagged};
+use crate::support::{Replica, cached, tagged};
 
 /// A body whose frames arrive through a channel.
 struct Streamed(UnboundedReceiver<&'static str>);
@@ -92,4 +94,44 @@ async fn purge_elsewhere_ends_a_running_body_for_its_followers() {
     assert!(follower.await.is_err(), "it never looks complete");
     assert!(first.body("/a").await.starts_with("whole"), "it is stored nowhere");
     assert_ne!(other.body("/a").await, "old");
+}
+
+/// Some responses vary and others do not, so that the record of the resource comes and goes while bodies are read.
+#[tokio::test]
+async fn record_that_comes_and_goes_breaks_no_body() {
+    let Some(server) = RedisServer::start() else { return };
+    let replicas: [Arc<Replica>; 2] = std::array::from_fn(|_| {
+        Arc::new(Replica::new(server.url(), |request: Request<String>, _| async move {
+            let (frames, body) = unbounded_channel();
+            tokio::spawn(async move {
+                for part in ["a", "b", "c"] {
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                    _ = frames.send(part);
+                }
+            });
+            let mut reply =
+                cached("", Cached::ttl(Duration::from_millis(50))).map(|_| Streamed(body).boxed());
+            if request.headers().contains_key("origin") {
+                reply.headers_mut().insert("vary", "origin".parse().unwrap());
+            }
+            reply
+        }))
+    });
+    let mut clients = JoinSet::new();
+    for client in 0..12 {
+        let replica = replicas[client % 2].clone();
+        clients.spawn(async move {
+            let origin: &[_] = if client < 6 { &[("origin", "http://x")] } else { &[] };
+            let end = Instant::now() + Duration::from_secs(2);
+            while Instant::now() < end {
+                assert_eq!(replica.send("GET", "/a", origin).await.body, "abc");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
+    clients.join_all().await;
+    for replica in replicas {
+        let unstored = replica.cache.stats().unstored;
+        assert!(!unstored.iter().any(|(reason, _)| *reason == Reason::Purged), "{unstored:?}");
+    }
 }
