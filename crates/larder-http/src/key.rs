@@ -88,7 +88,7 @@ impl<'a> RequestKey<'a> {
         let uri = target(request);
         RequestKey {
             uri,
-            rewritten: Some(request.uri()).filter(|inner| is_rewritten(uri, inner)),
+            rewritten: Some(request.uri()).filter(|inner| is_rewritten(uri, inner, nested_path(request))),
             headers: request.headers(),
             body: body_key.as_ref().map(|body| (request.method(), &**body)),
             fields: None,
@@ -152,10 +152,25 @@ pub(crate) fn target<B>(request: &Request<B>) -> &Uri {
     request.uri()
 }
 
-/// Whether a request for `uri` has another target than the rest of it that a nested router gets.
-fn is_rewritten(uri: &Uri, inner: &Uri) -> bool {
-    let is_rest = uri.path().ends_with(inner.path()) || inner.path() == "/";
-    !(std::ptr::eq(uri, inner) || (is_rest && uri.query() == inner.query()))
+/// The path at which the router of a request is nested in others.
+fn nested_path<B>(request: &Request<B>) -> Option<&str> {
+    #[cfg(feature = "axum")]
+    return request.extensions().get().map(axum::extract::NestedPath::as_str);
+    #[cfg(not(feature = "axum"))]
+    return None;
+}
+
+/// Whether a request for `uri` has another target than the rest of it that a router gets which is nested at a path.
+fn is_rewritten(uri: &Uri, inner: &Uri, nested_path: Option<&str>) -> bool {
+    if std::ptr::eq(uri, inner) {
+        return false;
+    }
+    // A parameter of the path stands for one segment.
+    let nested_segments =
+        nested_path.map_or(0, |path| path.split('/').filter(|part| !part.is_empty()).count());
+    let starts = uri.path().match_indices('/').map(|(start, _)| start);
+    let rest = starts.skip(nested_segments).next().map_or("/", |start| &uri.path()[start..]);
+    rest != inner.path() || uri.query() != inner.query()
 }
 
 /// Appends the key of a URI.
@@ -347,6 +362,25 @@ mod tests {
         }
         let mut key = Vec::new();
         write_uri(&mut key, &Uri::from_static(uri), &headers, &space()).map(|()| key)
+    }
+
+    #[test]
+    fn nested_router_gets_the_rest_of_its_path() {
+        for (uri, inner, nested, expected) in [
+            ("/a/x?q", "/x?q", Some("/a"), false),
+            ("/a", "/", Some("/a"), false),
+            ("/a/", "/", Some("/a"), false),
+            ("/a/7/x", "/x", Some("/a/{id}"), false),
+            ("/x", "/x", Some("/"), false),
+            ("/x", "/x", None, false),
+            ("/a/x", "/x", None, true),
+            ("/a/b/x", "/x", Some("/a"), true),
+            ("/a/x", "/", Some("/a"), true),
+            ("/a/x?q", "/x", Some("/a"), true),
+        ] {
+            let (uri, inner) = (uri.parse().unwrap(), inner.parse().unwrap());
+            assert_eq!(is_rewritten(&uri, &inner, nested), expected, "{uri} {inner} {nested:?}");
+        }
     }
 
     #[test]

@@ -140,6 +140,37 @@ async fn nested_routers_that_share_a_cache_share_no_responses() {
     assert!(answered(&service, "/a/x").await.contains("hit"));
 }
 
+/// The rest of a URI, as a nested router gets it, is what a middleware may have chosen too.
+#[tokio::test]
+async fn target_that_a_middleware_rewrites_to_a_rest_of_it_is_a_part_of_the_key() {
+    let cache = HttpCache::builder().build().unwrap();
+    let page = |name: &'static str| get(move || async move { (Cached::ttl(MINUTE), name) });
+    let pages = Router::new()
+        .route("/admin/page", page("admin"))
+        .route("/page", page("page"))
+        .route("/", page("root"));
+    let cached = cache.in_front_of(pages);
+    let rewrite = move |mut request: axum::extract::Request| {
+        if let Some(target) = request.headers().get("x-target") {
+            *request.uri_mut() = target.to_str().unwrap().parse().unwrap();
+        }
+        let cached = cached.clone();
+        async move { cached.oneshot(request).await.unwrap() }
+    };
+    let service = Router::new().fallback(rewrite);
+    for (target, rewritten, body) in [
+        ("/admin/page", Some("/page"), "page"),
+        ("/admin/page", None, "admin"),
+        ("/page", Some("/"), "root"),
+        ("/page", None, "page"),
+    ] {
+        let request = Request::get(target).header("host", "site.example");
+        let request = rewritten.iter().fold(request, |request, target| request.header("x-target", *target));
+        let response = service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), body, "{target} {rewritten:?}");
+    }
+}
+
 #[tokio::test]
 async fn target_that_a_middleware_rewrites_is_a_part_of_the_key() {
     let cache = HttpCache::builder().build().unwrap();
