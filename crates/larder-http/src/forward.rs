@@ -12,8 +12,9 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
-use crate::cache::HttpCache;
+use crate::cache::{CacheCore, HttpCache};
 use crate::entry;
+use crate::handler_fields::has_content;
 use crate::key::Key;
 use crate::policy::{self, CacheCtx, HandlerGuard};
 use crate::purge::PurgeKey;
@@ -56,9 +57,35 @@ pub(crate) enum FollowUp {
     Nothing,
     /// The method is unsafe: a success invalidates the URI (RFC 9111, 4.4).
     Invalidate(Invalidation),
-    /// The key is hit-for-miss: a response that can surely be stored ends that. The `Instant` is the start of the
-    /// request.
-    CheckHitForMiss(PurgeKey, Instant),
+    /// The key is hit-for-miss: a response that can surely be stored ends that.
+    CheckHitForMiss(HitForMissCheck),
+}
+
+/// What a response must fulfil to end hit-for-miss.
+pub(crate) struct HitForMissCheck {
+    key: PurgeKey,
+    started: Instant,
+    has_content: bool,
+    is_graphql: bool,
+}
+
+impl HitForMissCheck {
+    /// Of a request that starts now.
+    pub(crate) fn new<B>(key: PurgeKey, request: &Request<B>, is_graphql: bool) -> HitForMissCheck {
+        HitForMissCheck { key, started: Instant::now(), has_content: has_content(request), is_graphql }
+    }
+
+    fn check<B: http_body::Body>(&self, core: &CacheCore, response: &mut Response<B>, ctx: &CacheCtx) {
+        let len = response.body().size_hint().exact();
+        let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
+        let is_storable = policy::plan(response, ctx, &core.cached_errors)
+            .and_then(|plan| core.check_fields_read(response, plan, self.has_content))
+            .is_ok();
+        // Only the end of a GraphQL response shows whether it has errors.
+        if is_storable && has_storable_length && !self.is_graphql {
+            core.hit_for_miss.remove(&self.key);
+        }
+    }
 }
 
 /// The invalidation of a URI by an unsafe method. If the handler was called and is dropped before its reply, or fails, it
@@ -167,15 +194,9 @@ where
                 // Before the client gets the response.
                 *this.follow_up = FollowUp::Nothing;
             }
-            FollowUp::CheckHitForMiss(key, started) => {
-                core.counters.miss_time.record(started.elapsed());
-                let len = response.body().size_hint().exact();
-                let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
-                if policy::plan(&mut response, handler.ctx(), &core.cached_errors).is_ok()
-                    && has_storable_length
-                {
-                    core.hit_for_miss.remove(key);
-                }
+            FollowUp::CheckHitForMiss(check) => {
+                core.counters.miss_time.record(check.started.elapsed());
+                check.check(core, &mut response, handler.ctx());
             }
         }
         let mut response = response.map(Body::inner);

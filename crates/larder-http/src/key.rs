@@ -153,11 +153,14 @@ pub(crate) fn target<B>(request: &Request<B>) -> &Uri {
 }
 
 /// The path at which the router of a request is nested in others.
+#[cfg(feature = "axum")]
 fn nested_path<B>(request: &Request<B>) -> Option<&str> {
-    #[cfg(feature = "axum")]
-    return request.extensions().get().map(axum::extract::NestedPath::as_str);
-    #[cfg(not(feature = "axum"))]
-    return None;
+    request.extensions().get().map(axum::extract::NestedPath::as_str)
+}
+
+#[cfg(not(feature = "axum"))]
+fn nested_path<B>(_: &Request<B>) -> Option<&str> {
+    None
 }
 
 /// Whether a request for `uri` has another target than the rest of it that a router gets which is nested at a path.

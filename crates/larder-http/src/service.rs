@@ -36,7 +36,7 @@ use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fields::FieldSet;
 use crate::fill::{self, Fill, FillRole, RunningFill, UnticketedFill};
-use crate::forward::{FollowUp, Forward, Handler, HandlerBody, Invalidation};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
@@ -467,7 +467,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let hit_for_miss_key = core.hit_for_miss_key(&location);
         if core.hit_for_miss.contains(&hit_for_miss_key) {
             let outcome = miss_outcome(&location, Reason::HitForMiss);
-            let follow_up = FollowUp::CheckHitForMiss(hit_for_miss_key, Instant::now());
+            let follow_up =
+                FollowUp::CheckHitForMiss(HitForMissCheck::new(hit_for_miss_key, &request, traits.graphql));
             return self.forward(request, outcome, follow_up);
         }
         traits.mark(&mut request);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_http::{Cached, Outcome, Reason};
+use larder_http::{Cached, Outcome, Reason, RequestFields};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
@@ -287,6 +287,18 @@ async fn hit_for_miss_concerns_one_variant() {
 async fn too_large_body_stays_hit_for_miss() {
     let site = Site::with(|b| b.max_body_bytes(10), |_, _| async { cached("0123456789a") });
     assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=body-too-large");
+    for _ in 0..3 {
+        assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
+    }
+}
+
+#[tokio::test]
+async fn response_that_depends_on_an_unkeyed_field_stays_hit_for_miss() {
+    let site = Site::new(|request, _| async move {
+        RequestFields::of(&request).get(&http::header::ACCEPT_LANGUAGE);
+        cached("x")
+    });
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=unkeyed-field");
     for _ in 0..3 {
         assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
     }
