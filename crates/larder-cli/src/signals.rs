@@ -1,24 +1,43 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM, and the end of the terminal.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Installs the signal handlers. The future completes after the first Ctrl-C or SIGTERM; a second one ends the process
-/// immediately.
+/// Installs the signal handlers. The future completes after the first Ctrl-C, SIGTERM or SIGHUP; a second one ends the
+/// process immediately.
 pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut either = async move || {
+    let mut hangup = match ignores_hangup() {
+        true => None,
+        false => Some(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?),
+    };
+    let mut any = async move || {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => _ = hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            () = hung_up => {}
         }
     };
     Ok(async move {
-        either().await;
+        any().await;
         tokio::spawn(async move {
-            either().await;
+            any().await;
             std::process::exit(130);
         });
     })
+}
+
+/// Whether the program was started to outlive its terminal, as by `nohup`.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // A bit for each signal; SIGHUP is the first.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }

@@ -85,16 +85,26 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Creates the initial token of `larder up` in a file in the data folder that only the owner can read; returns the path
-/// of the file. An existing file is not changed, because its token may have been removed on purpose.
-pub(crate) async fn create_initial(data: &Path, store: &Store) -> Result<PathBuf> {
+/// The initial token of `larder up`: the path of its file, and whether the database knows it.
+pub(crate) struct InitialToken {
+    pub(crate) path: PathBuf,
+    pub(crate) is_valid: bool,
+}
+
+/// Creates the initial token of `larder up` in a file in the data folder that only the owner can read. An existing file is
+/// not changed, because its token may have been removed on purpose.
+pub(crate) async fn create_initial(data: &Path, store: &Store) -> Result<InitialToken> {
     let path = data.join(TOKEN_FILE);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = match options.open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(path),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let token = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let is_valid = store.has_token(String::from_utf8_lossy(&token).trim()).await?;
+            return Ok(InitialToken { path, is_valid });
+        }
         Err(error) => return Err(error).with_context(|| format!("cannot create {}", path.display())),
     };
     let created = async {
@@ -107,5 +117,5 @@ pub(crate) async fn create_initial(data: &Path, store: &Store) -> Result<PathBuf
         let _ = std::fs::remove_file(&path);
         return Err(error.context(format!("cannot create {}", path.display())));
     }
-    Ok(path)
+    Ok(InitialToken { path, is_valid: true })
 }

@@ -18,6 +18,7 @@ use crate::parts::{bind_server, open_links, runtime};
 use crate::settings;
 use crate::sources::{self, CurrentStats};
 use crate::supervisor::{Stop, Supervisor};
+use crate::token::InitialToken;
 use crate::{signals, startup_pages, token};
 use anyhow::Result;
 use larder_admin::{Registry, Token};
@@ -25,11 +26,14 @@ use larder_links::Links;
 use larder_server::Store;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The guarantee is five seconds; the rest is for the exit of the process.
 const STOP_DEADLINE: Duration = Duration::from_millis(4_500);
+/// A stop that takes longer says what it waits for.
+const SHORT_STOP: Duration = Duration::from_millis(500);
 /// The part of this time in which the parts drain their connections.
 const DRAIN_MS: u64 = 3_000;
 
@@ -105,7 +109,18 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     signal.await;
     // Whatever the output is: the parts stop.
     _ = print("stopping\n");
-    if !supervisor.shut_down(STOP_DEADLINE).await {
+    let mut stopped = pin!(supervisor.shut_down(STOP_DEADLINE));
+    let have_ended = match tokio::time::timeout(SHORT_STOP, &mut stopped).await {
+        Ok(have_ended) => have_ended,
+        Err(_) => {
+            remark(
+                "larder up: waiting for requests that are running; Ctrl-C again ends it at once and loses the visits that \
+                 are not written yet",
+            );
+            stopped.await
+        }
+    };
+    if !have_ended {
         remark("larder up: some connections did not end in time and were closed");
         links.flush_visits().await?;
     }
@@ -147,15 +162,16 @@ fn addresses(
     resp: Option<SocketAddr>,
     http: SocketAddr,
     admin: SocketAddr,
-    token: &Path,
+    token: &InitialToken,
 ) -> String {
+    let advice = if token.is_valid { "" } else { " (not valid any more: remove the file to get a new one)" };
     let resp = resp.map_or(String::new(), |resp| format!("  cache server   redis://{resp}\n"));
     format!(
-        "larder {} is up; its data is in {}\n{resp}  short links    http://{http}/\n  links token    {}\n  \
+        "larder {} is up; its data is in {}\n{resp}  short links    http://{http}/\n  links token    {}{advice}\n  \
          dashboard      http://{admin}/\nCtrl-C stops it.\n",
         env!("CARGO_PKG_VERSION"),
         data.display(),
-        token.display()
+        token.path.display()
     )
 }
 

@@ -92,6 +92,11 @@ impl Running {
         send(self.id(), Signal::INT);
     }
 
+    /// Sends SIGHUP, as the end of a terminal does.
+    pub fn hang_up(&self) {
+        send(self.id(), Signal::HUP);
+    }
+
     /// Pauses the process with SIGSTOP, and returns when all of its threads have stopped: one of them may execute a request
     /// until another has taken the signal. Its connections stay open, but it does not reply.
     pub fn pause(&self) {

@@ -88,6 +88,15 @@ fn ctrl_c_stops_without_losing_links_or_visits() {
     stops_cleanly(Running::interrupt);
 }
 
+#[test]
+fn end_of_the_terminal_stops_without_losing_links_or_visits() {
+    // A process inherits that SIGHUP is ignored, if these tests were started by `nohup`.
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a line");
+    let is_ignored = u64::from_str_radix(mask.trim(), 16).expect("a mask") & 1 == 1;
+    stops_cleanly(if is_ignored { Running::terminate } else { Running::hang_up });
+}
+
 fn stops_cleanly(signal: fn(&Running)) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");

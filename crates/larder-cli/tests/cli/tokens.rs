@@ -154,6 +154,15 @@ fn up_creates_one_token_in_a_private_file() {
     assert_eq!(std::fs::read_to_string(&file).expect("text"), secret);
     assert_eq!(token(&data.join("links.db"), &["list"]).stdout.lines().count(), 2);
     again.stop();
+
+    assert_eq!(token(&data.join("links.db"), &["remove", "1"]).code, Some(0));
+    let mut unknown = Up::start(&data);
+    let announced = unknown.process.await_line("  links token    ");
+    assert!(
+        announced.ends_with("links-token (not valid any more: remove the file to get a new one)"),
+        "{announced}"
+    );
+    unknown.stop();
 }
 
 #[test]

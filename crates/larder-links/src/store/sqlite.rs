@@ -14,7 +14,7 @@ use super::{
 };
 use crate::slug::SlugCodec;
 use crate::tag::MAX_TAGS;
-use crate::token::{Scope, Secret, SecretHash, Token};
+use crate::token::{Scope, Secret, SecretHash, Token, hash_of_token};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use std::io::ErrorKind;
@@ -264,6 +264,13 @@ impl Store {
     /// Removes a token with its sessions; false if there is none. Running services reject the token within a second.
     pub async fn remove_token(&self, id: u64) -> Result<bool, StoreError> {
         self.write(1, move |context| Ok(credentials::remove_token(context.connection, id)?)).await
+    }
+
+    /// Whether a text is the secret of a token.
+    pub async fn has_token(&self, text: &str) -> Result<bool, StoreError> {
+        let Some(hash) = hash_of_token(text) else { return Ok(false) };
+        let credentials = self.credentials().await?;
+        Ok(credentials.iter().any(|credential| credential.expires_at.is_none() && credential.hash == hash))
     }
 
     /// The hashes of all tokens and valid sessions.
