@@ -23,7 +23,7 @@ function between(before, after) {
   const counted = Object.keys(after.operations).length ? "operations" : "lookups";
   const operations = all(after[counted]) - all(before[counted]);
   if (hits < 0 || misses < 0 || operations < 0) return null;
-  return { hits, misses, operations, latency: latencies(before.latency, after.latency) };
+  return { hits, misses, operations, latency: latencies(before.latency, after.latency), max: after.latency?.max_seconds };
 }
 
 /** The histogram of the time between two samples: [bound in seconds, count up to it]. */
@@ -42,8 +42,13 @@ function latencies(before, after) {
   return edges.map((edge) => [edge, upTo(after.buckets, edge) - upTo(previous, edge)]);
 }
 
-/** The quantile `share` of the histogram, interpolated within its bucket. */
-export function quantile(buckets, share) {
+/** The quantile `share` of an activity's latency, interpolated within its bucket, which may end above the maximum. */
+export function quantile(done, share) {
+  const value = interpolated(done?.latency, share);
+  return value === null ? null : Math.min(value, done.max ?? value);
+}
+
+function interpolated(buckets, share) {
   const total = buckets?.length ? buckets[buckets.length - 1][1] : 0;
   if (!total) return null;
   const rank = share * total;
@@ -166,7 +171,7 @@ export function extendCurves(parts) {
   const { at, tiers } = history[index];
   const points = [...tiers.keys()].map((key) => {
     const done = activity(key, index, CURVE_SECONDS);
-    return [key, done, done && quantile(done.latency, 0.99)];
+    return [key, done, done && quantile(done, 0.99)];
   });
   addPoints(minutes, at, points, recentTotal(parts, CURVE_SECONDS));
   dropBefore(minutes, at - MINUTES_SECONDS);

@@ -102,7 +102,7 @@ class TierView {
     this.rate.show(recent && format.rate(recent.operations / recent.seconds));
     const busy = Object.entries(tier.operations).sort((a, b) => b[1] - a[1]).slice(0, 3);
     this.busiest.textContent = busy.map(([name, count]) => `${name} ${words(format.count(count))}`).join(" · ");
-    const [p50, p99] = [quantile(recent?.latency, 0.5), quantile(recent?.latency, 0.99)];
+    const [p50, p99] = [quantile(recent, 0.5), quantile(recent, 0.99)];
     this.p50.show(p50 === null ? null : format.seconds(p50));
     this.p99.show(p99 === null ? null : format.seconds(p99));
     this.tail.textContent = tier.latency?.count ? `p99.9 ${words(format.seconds(tier.latency.p999_seconds))} · max ${words(format.seconds(tier.latency.max_seconds))} in all` : "";

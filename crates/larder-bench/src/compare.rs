@@ -1,6 +1,6 @@
 //! `compare`: the figures that two runs have in common, and their ratios.
 
-use crate::result::{Better, Figure, ResultFile, Spread};
+use crate::result::{Better, Figure, ResultFile, Spread, with_unit};
 use crate::suite::{format_number, format_spread};
 use crate::table::{self, Table};
 use anyhow::{Result, ensure};
@@ -53,7 +53,7 @@ fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
         let Some(old) = before.find(workload, measure, subject) else { continue };
         let ratio = ratio(old, figure);
         table.row([
-            format!("{workload} {measure}, {}: {subject}", figure.unit),
+            format!("{workload} {}: {subject}", with_unit(measure, &figure.unit)),
             format_spread(old.spread()),
             format_spread(figure.spread()),
             format_number(ratio.median),
@@ -68,10 +68,12 @@ fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
 /// The ratio of the medians, and the lowest and highest ratio of any two rounds.
 fn ratio(before: &Figure, after: &Figure) -> Spread {
     let (before, after) = (before.spread(), after.spread());
+    // Two zeros are equal.
+    let divide = |after: f64, before: f64| if after == before { 1.0 } else { after / before };
     Spread {
-        low: after.low / before.high,
-        median: after.median / before.median,
-        high: after.high / before.low,
+        low: divide(after.low, before.high),
+        median: divide(after.median, before.median),
+        high: divide(after.high, before.low),
     }
 }
 
@@ -101,6 +103,15 @@ mod tests {
         assert_eq!(trend_to(&[8.0, 9.0, 11.0], Better::Lower), "");
         assert_eq!(trend_to(&[13.0, 14.0], Better::Lower), "worse");
         assert_eq!(trend_to(&[13.0, 14.0], Better::Higher), "better");
+    }
+
+    #[test]
+    fn figures_that_are_zero_in_both_runs_are_equal() {
+        let zero = figure("get", "larder", "allocations", Better::Lower, &[0.0, 0.0]);
+        let equal = ratio(&zero, &zero);
+        assert_eq!((equal.median, trend(equal, Better::Lower)), (1.0, ""));
+        let more = figure("get", "larder", "allocations", Better::Lower, &[1.0, 1.0]);
+        assert_eq!(trend(ratio(&zero, &more), Better::Lower), "worse");
     }
 
     #[test]

@@ -229,6 +229,11 @@ impl ResultFile {
     }
 }
 
+/// The name of a measure with its unit, if it has one.
+pub(crate) fn with_unit(measure: &str, unit: &str) -> String {
+    if unit.is_empty() { measure.to_owned() } else { format!("{measure}, {unit}") }
+}
+
 /// Creates the folder of the result files, and writes a file into it that is removed at once. A run calls it first, so that it
 /// does not measure what it cannot write.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {

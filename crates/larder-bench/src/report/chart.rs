@@ -1,7 +1,7 @@
 //! Bar charts with spreads, as SVG with the colours of the page.
 
 use super::escape;
-use crate::result::{Better, Figure};
+use crate::result::{Better, Figure, with_unit};
 use crate::suite::format_number;
 use std::fmt::Write;
 
@@ -28,10 +28,9 @@ pub(super) fn bars(figures: &[&Figure]) -> String {
     let height = ROW * figures.len() as f64 + 4.0;
 
     let mut svg = format!(
-        "<figure><figcaption>{}, {} <span>{direction}</span></figcaption>\
+        "<figure><figcaption>{} <span>{direction}</span></figcaption>\
          <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} {}\">",
-        escape(&first.measure),
-        escape(&first.unit),
+        escape(&with_unit(&first.measure, &first.unit)),
         escape(&first.workload),
         escape(&first.measure)
     );

@@ -1,7 +1,7 @@
 //! The figures of a workload as rows of text, for the terminal and the report.
 
 use super::format_spread;
-use crate::result::{Figure, OCCURRED, ResultFile};
+use crate::result::{Figure, OCCURRED, ResultFile, with_unit};
 
 /// The text of a cell without a figure: the subject has no API for the experiment.
 const NOT_EXPRESSIBLE: &str = "–";
@@ -19,7 +19,7 @@ pub(crate) fn counts_events(file: &ResultFile, workload: &str) -> bool {
 /// One row per subject, one column per measure.
 fn measures(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
     let measures = file.measures(workload);
-    let headings = measures.iter().map(|(measure, unit)| format!("{measure}, {unit}"));
+    let headings = measures.iter().map(|(measure, unit)| with_unit(measure, unit));
     let mut rows = vec![std::iter::once(workload.to_owned()).chain(headings).collect()];
     for subject in file.subjects(workload) {
         let cell = |(measure, _): &(&str, &str)| {

@@ -22,7 +22,7 @@ pub(crate) use target::Target;
 use crate::result::{Figure, Remark, ResultFile, Spread, create_folder};
 use crate::table::{self, Table};
 use crate::{machine, report};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_process::debian;
 use std::collections::BTreeMap;
@@ -118,6 +118,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         let file = file.with_context(|| format!("suite {}", suite.name()))?;
         let path = file.write(&folder)?;
         table::print(&format!("{}wrote {}\n\n", text(&file), path.display()))?;
+        let has_measured = !file.figures.is_empty() || documents::is_interrupted();
+        ensure!(has_measured, "suite {}: nothing was measured, for the reasons above", suite.name());
         if documents::is_interrupted() {
             break;
         }

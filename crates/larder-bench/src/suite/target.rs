@@ -1,7 +1,7 @@
 //! Targets: limits for our figures, alone or relative to those of a peer in the same run.
 
 use super::format_number;
-use crate::result::{Better, Relation, ResultFile, Spread, Verdict};
+use crate::result::{Better, Relation, ResultFile, Spread, Verdict, with_unit};
 
 /// The subject whose figures are judged.
 const OURS: &str = "larder";
@@ -97,7 +97,7 @@ impl Verdict {
         match self.relation {
             Relation::Ratio => format!("{workload} {measure} ÷ {versus}"),
             Relation::Lead => format!("{workload} {measure} − {versus}, points"),
-            Relation::None => format!("{workload} {measure}, {unit}"),
+            Relation::None => format!("{workload} {}", with_unit(measure, unit)),
         }
     }
 

@@ -85,7 +85,7 @@ pub enum CreateOutcome {
 pub enum Duplicates {
     /// Create another link.
     Allow,
-    /// Return the existing link with this address and title.
+    /// Return the existing link with this address and title, if it leads anywhere or the new one has an end too.
     Reuse,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn create(
 ) -> Result<CreateOutcome, StoreError> {
     let fingerprint = new.fingerprint();
     if repeats == Duplicates::Reuse
-        && let Some(link) = find_duplicate(connection, fingerprint, new)?
+        && let Some(link) = find_duplicate(connection, fingerprint, new, now_ms)?
     {
         return Ok(CreateOutcome::Existing(link));
     }
@@ -136,16 +136,40 @@ fn find_duplicate(
     connection: &Connection,
     fingerprint: i64,
     new: &NewLink,
+    now_ms: i64,
 ) -> rusqlite::Result<Option<Link>> {
-    // An edited link has no fingerprint, so a slug finds it as well.
-    let by = if new.slug.is_some() { "slug = ?1" } else { "fingerprint = ?2" };
+    // An edited link has no fingerprint, so a slug finds it as well. Without a slug, a link that leads nowhere any more is
+    // no duplicate, unless the new one has such an end too, as one that is imported again.
+    let by = match new.slug {
+        Some(_) => "slug = ?1",
+        None => {
+            "fingerprint = ?2 AND (?5 OR expires_at IS NULL OR expires_at > ?6)
+             AND (?7 OR max_visits IS NULL OR visits < max_visits)"
+        }
+    };
     let sql = format!(
         "SELECT {LINK_COLUMNS} FROM links WHERE {by} AND url = ?3 AND title = ?4 AND deleted_at IS NULL LIMIT 1"
     );
-    connection
-        .prepare_cached(&sql)?
-        .query_row(params![new.slug, fingerprint, new.url.as_str(), new.title], read_link)
-        .optional()
+    let LinkOptions { expires_at, max_visits, .. } = &new.options;
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found = match new.slug {
+        Some(_) => {
+            statement.query_row(params![new.slug, None::<i64>, new.url.as_str(), new.title], read_link)
+        }
+        None => {
+            let values = params![
+                None::<&str>,
+                fingerprint,
+                new.url.as_str(),
+                new.title,
+                expires_at.is_some(),
+                now_ms,
+                max_visits.is_some()
+            ];
+            statement.query_row(values, read_link)
+        }
+    };
+    found.optional()
 }
 
 /// Updates a link and returns it, or `None` if there is none.

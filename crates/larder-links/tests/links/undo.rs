@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, open};
 use http::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -87,6 +87,19 @@ async fn after_30_days_the_link_is_dropped_and_its_slug_is_free() {
     fixture.link(Some("old"), "https://b.example/").await;
     assert_eq!(fixture.get("/old").await.header("location"), "https://b.example/");
     assert_eq!(restore(&fixture, "young").await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn import_returns_an_expired_link_only_for_one_that_expires_too() {
+    let fixture = open();
+    let create = async |link: Value| {
+        fixture.post("/api/links/batch", json!([link])).await.json()["results"][0]["status"].clone()
+    };
+    let expired = json!({ "url": "https://a.example/", "expires_at": "2020-01-01T00:00:00Z" });
+    assert_eq!(create(expired.clone()).await, "created");
+    assert_eq!(create(expired).await, "existing");
+    assert_eq!(create(json!({ "url": "https://a.example/" })).await, "created");
+    assert_eq!(create(json!({ "url": "https://a.example/" })).await, "existing");
 }
 
 #[tokio::test]
