@@ -48,7 +48,7 @@ fn run(words: &[&str]) -> Result<()> {
             stages::test(flags.contains(&"--soak"))
         }
         ["sanitize"] => stages::sanitize(),
-        ["check"] => check::all(),
+        ["check"] => check::all().map(|()| println!("the tree passes all checks")),
         ["docs"] => docs(),
         ["docs", "--pictures"] => docs().and_then(|()| pictures::take()),
         ["guard", flags @ ..] if flags.iter().all(|flag| ["--accept", "--no-build"].contains(flag)) => {

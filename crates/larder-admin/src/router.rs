@@ -105,7 +105,7 @@ async fn protect(State(state): State<AppState>, request: Request, next: Next) ->
     {
         next.run(request).await
     } else {
-        let reason = "this host is not allowed: only those given to Admin::allow_host are, and from this machine loopback hosts\n";
+        let reason = "this host is not allowed: add it by --admin-hosts, or in a program by Admin::allow_host; from this machine, loopback hosts are\n";
         (StatusCode::MISDIRECTED_REQUEST, reason).into_response()
     };
     let headers = response.headers_mut();

@@ -1,6 +1,7 @@
 //! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
 use crate::usage::{address, count};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use larder_bench::{BenchCommand, whole_number};
@@ -130,13 +131,13 @@ pub(crate) struct PurgeFlags {
 #[group(required = true, multiple = false)]
 pub(crate) struct PurgeTarget {
     /// Everything with this tag.
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tag: Option<String>,
     /// One resource of a response cache, with its query.
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) uri: Option<String>,
     /// All resources of a response cache whose URI begins with this.
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) prefix: Option<String>,
     /// Everything.
     #[arg(long)]

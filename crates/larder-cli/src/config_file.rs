@@ -22,15 +22,31 @@ pub(crate) fn sections<const N: usize>(text: &str, names: [&str; N]) -> Result<[
     let file: Table = text.parse().map_err(|error| one_line(text, &error))?;
     let mut sections = std::array::from_fn(|_| Table::new());
     for (name, value) in file {
-        let Some(index) = names.iter().position(|known| *known == name) else {
-            let hint =
-                similar(&name, &names).map_or(String::new(), |known| format!("; did you mean [{known}]?"));
-            bail!("[{name}]: unknown section{hint}");
+        let index = names.iter().position(|known| *known == name);
+        let (Some(index), Value::Table(section)) = (index, &value) else {
+            bail!(match (index, value.is_table()) {
+                (Some(_), _) => format!("{name}: expected a section, [{name}]"),
+                (None, true) => {
+                    let hint = similar(&name, &names).map(|known| format!("; did you mean [{known}]?"));
+                    format!("[{name}]: unknown section{}", hint.unwrap_or_default())
+                }
+                (None, false) => {
+                    format!("{name} stands in no section: put it below one of [{}]", names.join("], ["))
+                }
+            })
         };
-        let Value::Table(section) = value else { bail!("{name}: expected a section, [{name}]") };
-        sections[index] = section;
+        sections[index] = section.clone();
     }
     Ok(sections)
+}
+
+/// The message of a wrong type without the names of types in Rust.
+fn in_plain_words(message: &str) -> String {
+    let (start, expected) = message.rsplit_once("expected ").unwrap_or((message, ""));
+    match expected {
+        "usize" | "u64" | "u32" | "u16" => format!("{start}expected a whole number"),
+        _ => message.to_owned(),
+    }
 }
 
 /// Reads a section whose keys are those of two types: of the command line, and of a part.
@@ -46,7 +62,7 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
             message if message == address_error() => {
                 wrong(&format!("{given} is not an address; {ADDRESS_FORM}"))
             }
-            message => wrong(message),
+            message => wrong(&in_plain_words(message)),
         };
         // Alone, because the error of a whole table does not say which key is wrong.
         let alone = Table::from_iter([(key.clone(), value.clone())]);
@@ -227,6 +243,7 @@ mod tests {
             ("[prat]\n", "[prat]: unknown section; did you mean [part]?"),
             ("[zzz]\n", "[zzz]: unknown section"),
             ("part = 1\n", "part: expected a section, [part]"),
+            ("threads = 1\n", "threads stands in no section: put it below one of [part]"),
             ("[part\n", "line 1: "),
         ] {
             let message = read_part(text).unwrap_err().to_string();

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 /// The form of an address, for error messages.
-pub(crate) const ADDRESS_FORM: &str = "expected IP:PORT, such as 127.0.0.1:6379; host names are not resolved";
+pub(crate) const ADDRESS_FORM: &str =
+    "expected IP:PORT, such as 127.0.0.1:6379, with a port up to 65535; host names are not resolved";
 
 /// Parses the command line. Exits with status 2 after a usage error, with 0 after `--help` and `--version`.
 pub(crate) fn parse() -> Cli {

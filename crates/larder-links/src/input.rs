@@ -232,7 +232,7 @@ pub(crate) fn list_query<'a>(
         match &*name {
             "limit" => {
                 let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE_LINKS).contains(limit));
-                let message = || format!("must be a number from 1 to {MAX_PAGE_LINKS}");
+                let message = || format!("must be a whole number from 1 to {MAX_PAGE_LINKS}");
                 list.limit = limit.ok_or_else(|| ApiError::invalid("limit", message(), &value))?;
             }
             "sort" => {
@@ -372,7 +372,7 @@ fn max_visits(fields: &Map<String, Value>) -> Result<Option<Option<u64>>, ApiErr
         Some(Value::Null) => Ok(Some(None)),
         Some(value) => {
             let max = value.as_u64().filter(|max| (1..=MAX_VISITS).contains(max));
-            let message = || format!("must be a number from 1 to {MAX_VISITS}");
+            let message = || format!("must be a whole number from 1 to {MAX_VISITS}");
             max.map(|max| Some(Some(max)))
                 .ok_or_else(|| ApiError::invalid("max_visits", message(), &value.to_string()))
         }

@@ -1,6 +1,6 @@
 //! Serves on the address given, 127.0.0.1:6379 by default, until it is interrupted.
 //!
-//!     cargo run --example cache_server -- 127.0.0.1:7379 [threads] [max-memory]
+//!     cargo run -p larder-server --example cache_server -- 127.0.0.1:7379 [threads] [max-memory]
 
 use std::error::Error;
 

@@ -19,12 +19,15 @@ async fn price(node: &Cache, in_the_database: u32) -> Result<u32, larder::FetchE
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(redis) = std::env::args().nth(1) else {
-        println!("usage: two_nodes redis://HOST:PORT");
-        return Ok(());
+        return Err("usage: two_nodes redis://HOST:PORT".into());
     };
     let (one, other) = (node(&redis)?, node(&redis)?);
     println!("both nodes: {} and {}", price(&one, 42).await?, price(&other, 42).await?);
-    assert_eq!(one.coherence().mode, CoherenceMode::Full, "Redis 6.2 or later");
+    match one.coherence().mode {
+        CoherenceMode::Full => {}
+        CoherenceMode::Unknown => return Err(format!("{redis} does not answer").into()),
+        mode => return Err(format!("{mode:?}: the nodes need Redis 6.2 or later").into()),
+    }
 
     println!("the first node changes the price and deletes the key");
     let prices: View<str, u32, Infallible> = one.view("price");

@@ -16,7 +16,7 @@ pub struct RunArgs {
     /// First install the programs that the suites run, from Debian, without starting services.
     #[arg(long)]
     pub(crate) install: bool,
-    /// Run shorter workloads, for a first impression: up to a minute for each suite, more with peers.
+    /// Run shorter workloads, for a first impression: a minute or two for each suite, more with peers.
     #[arg(long)]
     pub(crate) quick: bool,
     /// The folder for the result files [default: ./larder-bench/ followed by the time].

@@ -74,7 +74,10 @@ impl AdminClient {
             (true, None) => bail!("http://{at}{path} did not return JSON"),
             (false, answer) => {
                 let reason = answer.as_ref().and_then(|answer| answer["error"].as_str());
-                bail!("http://{at}{path}: {status}: {}", reason.unwrap_or("no reason given"))
+                bail!(
+                    "http://{at}{path}: {status}: {}",
+                    reason.unwrap_or("no reason given; is it the address of a dashboard?")
+                )
             }
         }
     }

@@ -67,7 +67,8 @@ fn usage_error_exits_with_2_and_mentions_help() {
 
 #[test]
 fn usage_error_names_what_is_expected() {
-    let address = "expected IP:PORT, such as 127.0.0.1:6379; host names are not resolved";
+    let address =
+        "expected IP:PORT, such as 127.0.0.1:6379, with a port up to 65535; host names are not resolved";
     for (words, flag, expected) in [
         (&["server", "--listen", "localhost:6379"][..], "--listen <ADDRESS>", address),
         (&["server", "--admin", ":6379"], "--admin <ADDRESS>", address),

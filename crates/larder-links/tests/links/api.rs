@@ -300,9 +300,9 @@ async fn search_matches_slug_title_and_address() {
 async fn invalid_query_is_reported_with_its_range() {
     let fixture = open();
     for (query, field, message) in [
-        ("limit=0", "limit", "must be a number from 1 to 200"),
-        ("limit=201", "limit", "must be a number from 1 to 200"),
-        ("limit=x", "limit", "must be a number from 1 to 200"),
+        ("limit=0", "limit", "must be a whole number from 1 to 200"),
+        ("limit=201", "limit", "must be a whole number from 1 to 200"),
+        ("limit=x", "limit", "must be a whole number from 1 to 200"),
         ("after=!", "after", "must be the `next` of an earlier response with the same sort"),
         ("page=2", "page", "is unknown; expected limit, sort, after, q, tag or deleted"),
     ] {

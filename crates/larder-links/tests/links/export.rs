@@ -132,7 +132,7 @@ async fn invalid_option_of_a_row_is_reported() {
                 4,
                 "expires_at must be a time such as 2027-01-31T12:00:00Z, or milliseconds since 1970, in the years 1970 to 9998",
             ),
-            (5, "max_visits must be a number from 1 to 1000000000000"),
+            (5, "max_visits must be a whole number from 1 to 1000000000000"),
             (6, "forward_query must be true or false"),
         ]
     );
