@@ -101,8 +101,9 @@ fn remove_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// The tests of the engine, and of the server on it, with tools that detect memory errors and data races. They run for minutes,
-/// so they are not a part of [`test()`]. The tests with the explorers are excluded: they switch stacks, which none of the tools supports.
+/// The tests of the engine, and of the server on it, with tools that detect memory errors and data races. They run for
+/// minutes, so they are not a part of [`test()`]. The tests with the explorers are excluded: they switch stacks, which none
+/// of the tools supports.
 pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
     let mut stages = Stages::default();

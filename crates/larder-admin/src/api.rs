@@ -27,9 +27,10 @@
 //! }
 //! ```
 //!
-//! Counts are totals since the start; those of `miss_causes` are estimates from one key in sixteen, and those of `top` from a sample of uses. A rate is the difference of two samples. `latency.buckets` are pairs of an upper
-//! bound in seconds and the number of durations up to it, so that the difference of two samples is the histogram of the
-//! time between them. Bounds at which the number does not change are omitted.
+//! Counts are totals since the start; those of `miss_causes` are estimates from one key in sixteen, and those of `top` from
+//! a sample of uses. A rate is the difference of two samples. `latency.buckets` are pairs of an upper bound in seconds and
+//! the number of durations up to it, so that the difference of two samples is the histogram of the time between them. Bounds
+//! at which the number does not change are omitted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

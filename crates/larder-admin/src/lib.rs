@@ -28,11 +28,11 @@
 //!
 //! # Protection from web pages
 //!
-//! A web page can make a browser send requests to a loopback port, also under a host name that it controls (DNS
-//! rebinding). A request is therefore refused with 421 unless it has exactly one `Host`, which is a loopback name or
-//! address or was allowed by [`Admin::allow_host`]. A loopback name counts only from a loopback address, if the server tells
-//! it by `ConnectInfo<SocketAddr>` of axum: other programs can send any name. Only GET and HEAD are allowed, except for a purge, which requires
-//! the token, a JSON content type, and an `Origin` that is absent or our own.
+//! A web page can make a browser send requests to a loopback port, also under a host name that it controls (DNS rebinding).
+//! A request is therefore refused with 421 unless it has exactly one `Host`, which is a loopback name or address or was
+//! allowed by [`Admin::allow_host`]. A loopback name counts only from a loopback address, if the server tells it by
+//! `ConnectInfo<SocketAddr>` of axum: other programs can send any name. Only GET and HEAD are allowed, except for a purge,
+//! which requires the token, a JSON content type, and an `Origin` that is absent or our own.
 //!
 //! | feature | default | adds |
 //! |---|---|---|

@@ -37,8 +37,8 @@ pub(crate) fn commit() -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The versions of the compiler and of those of `crates` that this program contains. Of several versions, the newest: its own crates use
-/// that.
+/// The versions of the compiler and of those of `crates` that this program contains. Of several versions, the newest: its
+/// own crates use that.
 pub(crate) fn versions(crates: &[&str]) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::from([("rustc".to_owned(), env!("LARDER_RUSTC").to_owned())]);
     for name in crates {

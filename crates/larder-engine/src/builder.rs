@@ -83,9 +83,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit, usually bytes. For other
     /// units call [`Builder::expected_entries`] too.
     ///
-    /// An entry is weighed once, when it is stored, and an object of [`crate::raw`] again whenever it was edited; outside any
-    /// lock except in [`Cache::compute`] and, of [`crate::raw`], in `update` and [`crate::raw::Locked::insert`]. An entry of weight zero takes no room and is never evicted: bound the
-    /// number of these by a time to live.
+    /// An entry is weighed once, when it is stored, and an object of [`crate::raw`] again whenever it was edited; outside
+    /// any lock except in [`Cache::compute`] and, of [`crate::raw`], in `update` and [`crate::raw::Locked::insert`]. An
+    /// entry of weight zero takes no room and is never evicted: bound the number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
         self.by_weight = true;

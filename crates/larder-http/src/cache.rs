@@ -132,8 +132,8 @@ impl HttpCache {
         })
     }
 
-    /// Purges the responses with this tag, in all views of the store. Cost: one lock and a few writes, independent of the number of entries.
-    /// The memory of a purged entry is freed when it is next looked up, expires or is evicted.
+    /// Purges the responses with this tag, in all views of the store. Cost: one lock and a few writes, independent of the
+    /// number of entries. The memory of a purged entry is freed when it is next looked up, expires or is evicted.
     pub fn purge_tag(&self, tag: &str) {
         self.0.counters.purges.add(1);
         self.0.purges.purge_by_key(self.0.purges.purge_key(tag.as_bytes()));

@@ -1,5 +1,5 @@
-//! Integration with axum: [`Cached`] as a response part, [`CacheCtx`] and [`RequestFields`] as extractors, and a cache in front of a
-//! router.
+//! Integration with axum: [`Cached`] as a response part, [`CacheCtx`] and [`RequestFields`] as extractors, and a cache in
+//! front of a router.
 
 use std::convert::Infallible;
 

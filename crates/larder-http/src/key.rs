@@ -1,5 +1,5 @@
-//! The cache key: view, scheme, authority, raw path and raw query; with a body rule, the body too. Each part is prefixed with its length, so that different
-//! requests never have the same key. Keys are compared in full, and nothing is decoded.
+//! The cache key: view, scheme, authority, raw path and raw query; with a body rule, the body too. Each part is prefixed
+//! with its length, so that different requests never have the same key. Keys are compared in full, and nothing is decoded.
 //!
 //! ```text
 //! URI        'R' | len view | len scheme | len authority | len path | len query (or ABSENT)
@@ -171,8 +171,8 @@ fn is_rewritten(uri: &Uri, inner: &Uri, nested_path: Option<&str>) -> bool {
     // A parameter of the path stands for one segment.
     let nested_segments =
         nested_path.map_or(0, |path| path.split('/').filter(|part| !part.is_empty()).count());
-    let starts = uri.path().match_indices('/').map(|(start, _)| start);
-    let rest = starts.skip(nested_segments).next().map_or("/", |start| &uri.path()[start..]);
+    let mut starts = uri.path().match_indices('/').map(|(start, _)| start);
+    let rest = starts.nth(nested_segments).map_or("/", |start| &uri.path()[start..]);
     rest != inner.path() || uri.query() != inner.query()
 }
 

@@ -30,9 +30,10 @@
 //! Redirects, the files of the page, `/api/session` and `/healthz` are open to everyone. All else needs an API token or a
 //! session, unless service and client are on loopback and no option names a proxy or a public host.
 //!
-//! Wrong input is a 422 that names field, rule and value; 400, 408, 413 and 415 are for the body as a whole, 401 for a missing
-//! or wrong token, 403 for a foreign page or host or a scope that does not suffice, 429 for too many requests, 503 for a database that is full, locked, read-only, busy or closed. All of them are JSON:
-//! `{"error": {"field"?, "message", "value"?}}`.
+//! Wrong input is a 422 that names field, rule and value; 400, 408, 413 and 415 are for the body as a whole, 401 for a
+//! missing or wrong token, 403 for a foreign page or host or a scope that does not suffice, 429 for too many requests, 503
+//! for a database that is full, locked, read-only, busy or closed. All of them are JSON: `{"error": {"field"?, "message",
+//! "value"?}}`.
 //!
 //! [`Links`] is the service, [`Config`] its options, [`Store`] the database, [`import`] the bulk import.
 

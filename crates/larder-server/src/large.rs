@@ -14,6 +14,9 @@ use larder_engine::raw::LongValue;
 
 /// A value of this length or more is large: it is not copied in one piece. That would take a third of a millisecond.
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
+/// Bytes that a command reads, checks, copies or writes in one slice: about half a millisecond. Each page of a new value is
+/// provided by the system, which takes a microsecond or more.
+pub(crate) const SLICE_BYTES: usize = 256 << 10;
 /// Interval at which the thread looks whether removed values that clients still receive have other owners.
 const OWNERS_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes that are freed at a time: the system locks the memory of the process meanwhile.

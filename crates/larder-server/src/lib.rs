@@ -21,8 +21,9 @@
 //!                             Store: one keyspace for all threads, bounded by bytes; entries expire and are evicted
 //! ```
 //!
-//! Unlike Redis this is a cache by default: `maxmemory` is half of the machine's (or the cgroup's) memory and entries
-//! are evicted by a frequency-aware policy, reported as `allkeys-lfu`; with another [`MemoryPolicy`] it refuses instead. There is no persistence and no replication.
+//! Unlike Redis this is a cache by default: `maxmemory` is half of the machine's (or the cgroup's) memory and entries are
+//! evicted by a frequency-aware policy, reported as `allkeys-lfu`; with another [`MemoryPolicy`] it refuses instead. There
+//! is no persistence and no replication.
 //!
 //! # Guarantees
 //!

@@ -312,7 +312,8 @@ impl Fields<'_> {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+/// A time in whole milliseconds, as envelopes have it.
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

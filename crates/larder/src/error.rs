@@ -59,8 +59,8 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// Why a call did nothing, or why it is not known whether Redis did what it was asked. Of an invalidation that is in effect on this node and queued no
-/// caller gets one: it returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued), and
+/// Why a call did nothing, or why it is not known whether Redis did what it was asked. Of an invalidation that is in effect
+/// on this node and queued no caller gets one: it returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued), and
 /// [`Builder::on_error`](crate::Builder::on_error) gets the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -40,8 +40,8 @@ impl Reach {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "`HereAndQueued` means that other nodes do not know of the removal yet"]
 pub struct Removal<T = bool> {
-    /// Whether memory or Redis had a value; for many keys in their order, for a pattern how many. Where Redis did not reply, whether memory had
-    /// one.
+    /// Whether memory or Redis had a value; for many keys in their order, for a pattern how many. Where Redis did not reply,
+    /// whether memory had one.
     pub existed: T,
     /// How far the removal reached.
     pub reach: Reach,

@@ -6,10 +6,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Crates with several versions, because our dependencies require different ones. Those from `getrandom` on are
-/// dependencies of the schedule explorer and of the fuzz tests, in tests only. The second version of `base64` is that of
-/// async-graphql, that of `miniz_oxide` is png's. That of `thiserror` is one of a test, which writes a database of countries. That of `synstructure` is never built: it belongs to an optional dependency of
-/// rcgen that is not enabled, and cargo lists it.
+/// Crates with several versions, because our dependencies require different ones. Those from `getrandom` on are dependencies
+/// of the schedule explorer and of the fuzz tests, in tests only. The second version of `base64` is that of async-graphql,
+/// that of `miniz_oxide` is png's. That of `thiserror` is one of a test, which writes a database of countries. That of
+/// `synstructure` is never built: it belongs to an optional dependency of rcgen that is not enabled, and cargo lists it.
 const ALLOWED_DUPLICATES: &[&str] = &[
     "base64",
     "embedded-io",

@@ -1,9 +1,10 @@
 //! Eviction policies: one trait, one file per policy.
 //!
 //! A policy knows entries by their slots, and counts their uses by the ranks of their hashes. Its state is in its queues and
-//! in the entry's mark, four bits that are stored where a hit reads anyway. The shard guarantees that `insert` and `remove` come in pairs, that `hit` and `reweigh` name
-//! an entry that is present, and that all calls happen under its lock. The policy guarantees that `victim` names an entry
-//! that is present, finds one as long as there is any besides `keep`, and examines a bounded number of entries.
+//! in the entry's mark, four bits that are stored where a hit reads anyway. The shard guarantees that `insert` and `remove`
+//! come in pairs, that `hit` and `reweigh` name an entry that is present, and that all calls happen under its lock. The
+//! policy guarantees that `victim` names an entry that is present, finds one as long as there is any besides `keep`, and
+//! examines a bounded number of entries.
 
 mod ctd;
 mod fifo;

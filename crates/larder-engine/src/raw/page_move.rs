@@ -57,9 +57,11 @@ fn move_pages(from: &mut [u8], to: &mut [MaybeUninit<u8>]) -> bool {
     use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed};
 
     let (source, target, bytes) = (from.as_mut_ptr().cast(), to.as_mut_ptr().cast(), from.len());
-    // `DONTUNMAP` since the allocator goes on to use the former addresses. Linux before 5.7 does not know it, and changes nothing.
+    // `DONTUNMAP` since the allocator goes on to use the former addresses. Linux before 5.7 does not know it, and changes
+    // nothing.
     let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
-    // SAFETY: both are whole pages that are borrowed exclusively, and nothing is written to the target yet. Zeros are valid bytes.
+    // SAFETY: both are whole pages that are borrowed exclusively, and nothing is written to the target yet. Zeros are valid
+    // bytes.
     if unsafe { mremap_fixed(source, bytes, bytes, flags, target) }.is_ok() {
         return true;
     }

@@ -34,8 +34,8 @@ impl Default for PrefetchBatch {
 }
 
 impl<O> Cache<O> {
-    /// Prefetches the memory that looking up or storing these keys will read. Changes nothing. Skips keys whose shard is locked, and
-    /// does nothing for a batch of one.
+    /// Prefetches the memory that looking up or storing these keys will read. Changes nothing. Skips keys whose shard is
+    /// locked, and does nothing for a batch of one.
     ///
     /// Cost: two short locks of the shard for each key, which pays off when the entries exceed the processor's caches.
     pub fn prefetch(&self, batch: &PrefetchBatch) {

@@ -10,11 +10,8 @@ use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Found, Record};
-use crate::large::release;
+use crate::large::{SLICE_BYTES, release};
 use crate::rdb::{self, LongDump, LongRestore, RdbError};
-
-/// Bytes that are checked and copied in one slice: about half a millisecond.
-const SLICE_BYTES: usize = 256 << 10;
 
 pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = match cx.db().get_or_share(&args[1], rdb::dump) {

@@ -1,6 +1,7 @@
-//! Changes of large values, as by `APPEND`, `SETRANGE` and `SETBIT`: the new value is built from the former one in slices, without its lock, and
-//! other connections of the thread get their turns in between. It is stored if the former value is still there. If not, it is built once more,
-//! and then at once, under the lock: a value that changes all the time would change again.
+//! Changes of large values, as by `APPEND`, `SETRANGE` and `SETBIT`: the new value is built from the former one in slices,
+//! without its lock, and other connections of the thread get their turns in between. It is stored if the former value is
+//! still there. If not, it is built once more, and then at once, under the lock: a value that changes all the time would
+//! change again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,10 +13,7 @@ use super::bits::Numbers;
 use super::edit::Limits;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
-use crate::large::{PartialValue, release};
-
-/// Bytes that are written in one slice. Each page of a new value is provided by the system, which takes a microsecond or more.
-const SLICE_BYTES: usize = 256 << 10;
+use crate::large::{PartialValue, SLICE_BYTES, release};
 
 /// An edit that is not at its end.
 pub(super) struct LargeEdit {

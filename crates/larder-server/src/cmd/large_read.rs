@@ -8,11 +8,8 @@ use super::bits::BitRange;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::Database;
-use crate::large::release;
+use crate::large::{SLICE_BYTES, release};
 use crate::rdb::LongDump;
-
-/// Bytes that are read in one slice: about half a millisecond.
-const SLICE_BYTES: usize = 256 << 10;
 
 /// A large value that is being read.
 pub(super) struct LargeRead {

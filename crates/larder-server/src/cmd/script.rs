@@ -164,11 +164,13 @@ impl<'a> Request<'a> {
         let (start, counts) = (cx.out.len(), *cx.counts);
         loop {
             let locks_all = cx.held.is_some() || self.script.uses_other_keys();
-            let own_locks = cx.held.is_none().then(|| self.lock(cx, locks_all));
-            let locks: &dyn HeldLocks = match (cx.held, &own_locks) {
-                (Some(locks), _) => locks,
-                (None, Some(locks)) => locks,
-                (None, None) => return,
+            let own_locks;
+            let locks: &dyn HeldLocks = match cx.held {
+                Some(locks) => locks,
+                None => {
+                    own_locks = self.lock(cx, locks_all);
+                    &own_locks
+                }
             };
             let locks = UndoableLocks::new(locks);
             let (ended, abort, reads) = self.run_once(cx, &locks, locks_all);

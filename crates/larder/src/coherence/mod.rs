@@ -61,7 +61,6 @@ pub(crate) mod task;
 use crate::node::Node;
 #[cfg(doc)]
 use crate::node::{key_counts::KeyCounts, ledger::Ledger, trust::Trust};
-pub(crate) use replay::BATCH;
 
 use announcement::Origin;
 use marker::MarkerSchedule;

@@ -10,7 +10,6 @@
 //! Redis in between. Each mutation runs in a task of its own, so a dropped caller does not leave half of it.
 
 use super::lease::is_value;
-use super::replay::BATCH;
 use super::replay_log::{Invalidated, Queued};
 use super::{Coordinator, announcement};
 use crate::envelope;
@@ -19,7 +18,7 @@ use crate::events::Event;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::reach::Reach;
-use crate::tier::{CompareAndSet, Operation, OperationResult, Stamps, Transaction};
+use crate::tier::{BATCH, CompareAndSet, Operation, OperationResult, Stamps, Transaction};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tracing::Instrument;

@@ -9,13 +9,12 @@
 //! during the whole scan is found at least once.
 
 use super::mutation::removed_value;
-use super::replay::BATCH;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::envelope;
 use crate::error::CacheError;
 use crate::node::guarded_tier::GuardedTier;
-use crate::tier::{Operation, Transaction};
+use crate::tier::{BATCH, Operation, Transaction};
 use std::sync::Arc;
 
 impl Coordinator {

@@ -7,10 +7,7 @@ use crate::error::CacheError;
 use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{FLOOR, MutationSeq};
-use crate::tier::{Announcement, LedgerAdvance, Operation, Transaction};
-
-/// The most keys of one transaction, and the most members of one advance of the ledger.
-pub(crate) const BATCH: usize = 500;
+use crate::tier::{Announcement, BATCH, LedgerAdvance, Operation, Transaction};
 
 impl Coordinator {
     /// Applies invalidations that Redis has not confirmed to this node.

@@ -1,6 +1,6 @@
 //! Entries of the memory tier: a value behind an `Arc`, as the engine stores it, and the state by which it is judged.
 
-use crate::envelope::Id;
+use crate::envelope::{Id, millis};
 use crate::key::MemoryKey;
 use crate::policy::Lifetime;
 use larder_engine::Ttl;
@@ -355,10 +355,6 @@ impl std::fmt::Debug for MemoryEntry {
 
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ pub type Head = [u8; HEAD_BYTES];
 /// one each, on different servers, must not give out equal clocks for different states.
 pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
 
+/// The most keys of one command, of one transaction, and the most members of one advance of the ledger: no request and no
+/// reply grows without bound.
+pub(crate) const BATCH: usize = 500;
+
 /// The length of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
 

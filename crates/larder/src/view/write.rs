@@ -1,7 +1,6 @@
 //! Writing and deleting: at once in memory, and in Redis together with the announcement.
 
 use super::View;
-use crate::coherence::BATCH;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::replay_log::Invalidated;
 use crate::envelope;
@@ -14,7 +13,7 @@ use crate::node::ledger::members_of;
 use crate::node::sealing::{NewEntry, SealedValue, Sealing};
 use crate::policy::{Lifetime, Policy};
 use crate::reach::{Reach, Removal};
-use crate::tier::Operation;
+use crate::tier::{BATCH, Operation};
 use larder_engine::{CommitOutcome, Load};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! | `ab` | ab asks for the page, 800 clients at once, each request over a connection of its own |
 //! | `access` | one caller asks an origin for the text, one time after another, in Rust and in Elixir |
 //!
-//! In `ab` the subject `larder` is the precomputed page with the response layer in front of the router; in `access` it is the table, which
-//! is the engine.
+//! In `ab` the subject `larder` is the precomputed page with the response layer in front of the router; in `access` it is
+//! the table, which is the engine.
 
 use super::case::{self, Case, Outcome};
 use super::child::Child;

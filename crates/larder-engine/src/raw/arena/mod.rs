@@ -9,8 +9,8 @@
 //! thread ──► its own free blocks ──► free blocks of the pages of a size ──► free pages ──► pages never used
 //! ```
 //!
-//! A general allocator returns eight bytes of address and has few sizes: a record of 16 and 64 bytes, 83 with its header, takes 96
-//! there and 88 here. A block has no header: its owner knows its length, and a page is found from the address.
+//! A general allocator returns eight bytes of address and has few sizes: a record of 16 and 64 bytes, 83 with its header,
+//! takes 96 there and 88 here. A block has no header: its owner knows its length, and a page is found from the address.
 //!
 //! Where many pages are mostly empty, a [`Compaction`] chooses some: their blocks are not given out again, and whoever owns the
 //! records moves those that lie there.

@@ -120,8 +120,8 @@ impl RedisTier {
         }
     }
 
-    /// On a server without scripts and transactions nothing is compared in one step. The order of one connection, and locks of the
-    /// cache, keep this node's own mutations apart.
+    /// On a server without scripts and transactions nothing is compared in one step. The order of one connection, and locks
+    /// of the cache, keep this node's own mutations apart.
     async fn swap_unguarded(&self, swaps: &[CompareAndSet]) -> Result<Vec<bool>, TierError> {
         let mut pipeline = Pipeline::with_capacity(swaps.len());
         let mut accepted = Vec::with_capacity(swaps.len());
