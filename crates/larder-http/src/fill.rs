@@ -14,8 +14,10 @@
 //! the body up to the limit; the client and all followers read the same buffer, each at its own speed. If the body cannot be
 //! stored, the client gets the rest of it from the handler, and the bodies of the followers end with an error.
 //!
-//! This file is the course of a fill; [`send`] is what its client gets, [`store`] what becomes of the response.
+//! This file is the course of a fill; [`body`] reads the body, [`send`] is what its client gets, [`store`] what becomes of the
+//! response.
 
+mod body;
 mod call;
 mod role;
 mod send;
@@ -28,31 +30,25 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AGE, CONTENT_LENGTH, ETAG};
-use http::{HeaderMap, Response, StatusCode, response};
-use http_body::SizeHint;
+use http::header::AGE;
+use http::{HeaderMap, Response, response};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::call::{HandlerCall, prepare};
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
-use self::send::is_hashed_elsewhere;
 #[cfg(feature = "shared")]
 pub(crate) use self::store::record_ttl;
-use crate::body::{Body, BoxError, Rest};
-use crate::buffer::FillBuffer;
+use crate::body::{Body, BoxError};
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
-use crate::collect::{CollectStep, CollectedBody};
-use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
+use crate::entry::StoredResponse;
 use crate::gate::Requester;
 use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
 use crate::policy::{self, Plan};
-use crate::purge::PurgeStamp;
 #[cfg(feature = "shared")]
 use crate::shared::{self, FillShare};
 use crate::status::Reason;
-use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
 
 /// The result that a fill sends to its client.
@@ -133,153 +129,6 @@ where
         }
     }
 
-    /// Reads the body to its end, or until it is clear that it cannot be stored. The handler has replied at `replied_at`, in
-    /// milliseconds of the engine's clock.
-    async fn collect_body(
-        &mut self,
-        response: Response<B>,
-        plan: Plan,
-        scan: Option<ResponseScan>,
-        stamp: PurgeStamp,
-        (replied_at, deadline): (u64, Instant),
-    ) {
-        let (head, body) = response.into_parts();
-        let status = head.status;
-        let hint = body.size_hint();
-        let mut body = Box::pin(body);
-        let mut unsent_head = Some(head);
-        let mut sent_headers = HeaderMap::new();
-        let mut stream: Option<Stream<B>> = None;
-        let mut collected = CollectedBody::new(self.core().memory.clone(), hint.exact(), scan);
-        let mut has_ended = false;
-        let end = loop {
-            let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
-                Poll::Ready(frame) => frame,
-                Poll::Pending => {
-                    // Send the head now: nobody must wait for the end of a slow body.
-                    if self.client.is_some()
-                        && let Some(head) = unsent_head.take()
-                    {
-                        sent_headers = head.headers.clone();
-                        let length = declared_length(&sent_headers, &hint);
-                        let buffer = FillBuffer::new(collected.chunks.clone(), length);
-                        // Only its end shows whether a GraphQL response may be read by others.
-                        let published = match collected.has_scan() {
-                            false => self.publish(status, &sent_headers, &buffer, &plan, &stamp),
-                            true => None,
-                        };
-                        stream = Some(self.open_stream(head, buffer, &hint, published));
-                    }
-                    match timeout_at(deadline, poll_fn(|cx| body.as_mut().poll_frame(cx))).await {
-                        Ok(frame) => frame,
-                        Err(_) => break Err((Reason::FillTimeout, None)),
-                    }
-                }
-            };
-            match collected.push(frame, self.core().max_body_bytes) {
-                CollectStep::Kept(chunks) => {
-                    if let Some(stream) = &stream {
-                        stream.append(&collected.chunks[chunks]);
-                    }
-                    // A body that is always ready is never timed out above.
-                    if Instant::now() >= deadline {
-                        break Err((Reason::FillTimeout, None));
-                    }
-                }
-                CollectStep::End => {
-                    has_ended = true;
-                    break Ok(());
-                }
-                CollectStep::Stop(reason, frame) => break Err((reason, Some(frame))),
-            }
-        };
-        let headers = unsent_head.as_ref().map_or(&sent_headers, |head| &head.headers);
-        let end = end.and_then(|()| collected.check_end(headers).map_err(|reason| (reason, None)));
-        if end.is_ok()
-            && self.may_send_before_hash(headers, collected.len())
-            && let Some(head) = unsent_head.take()
-        {
-            sent_headers = head.headers.clone();
-            let length = collected.len() as u64;
-            let buffer = FillBuffer::new(collected.chunks.clone(), Some(length));
-            stream = Some(self.open_stream(head, buffer, &SizeHint::with_exact(length), None));
-        }
-        if let (Ok(()), Some(stream)) = (&end, &stream) {
-            stream.end_for_client();
-        }
-        let headers = unsent_head.as_mut().map_or(&mut sent_headers, |head| &mut head.headers);
-        match end {
-            Ok(()) => {
-                let body = collected.into_chunks();
-                if is_hashed_elsewhere(headers, body.len()) {
-                    // The fill continues in its own task then, and the connection sends meanwhile.
-                    headers.insert(ETAG, entry::etag_made_elsewhere(&body).await);
-                }
-                let now = self.core().store.now_ms();
-                // The response has aged while its body arrived.
-                let plan = plan.after(Duration::from_millis(now.saturating_sub(replied_at)));
-                let body = StoredBody::Complete(body);
-                let stored = StoredResponse::new(status, headers, body, &plan, self.tags(&plan), stamp, now);
-                #[cfg(feature = "shared")]
-                let stored = match self.shared.has_lease() && !plan.is_over() {
-                    true => Box::pin(self.share(stored, &plan)).await,
-                    false => stored,
-                };
-                #[cfg(feature = "compression")]
-                let stored = self.with_siblings(stored, &plan);
-                let stored = Arc::new(stored);
-                match (stream, unsent_head) {
-                    (Some(stream), _) => self.store_streamed(stored, &plan, stream),
-                    (None, Some(head)) => self.store_and_send(stored, &plan, head, now),
-                    (None, None) => unreachable!("the head is sent with a stream"),
-                }
-            }
-            Err((reason, last)) => {
-                self.abandon_store(reason, status);
-                let stream = match (stream, unsent_head) {
-                    (Some(stream), _) => {
-                        self.core().counters.count_unstored(reason);
-                        stream
-                    }
-                    (None, Some(head)) => {
-                        let buffer = FillBuffer::new(collected.chunks, None);
-                        let outcome = self.miss_outcome(Some(reason));
-                        self.open_stream_as(outcome, head, buffer, &hint, None)
-                    }
-                    (None, None) => unreachable!("the head is sent with a stream"),
-                };
-                // A body must not be read again after its end.
-                let rest = if has_ended { Rest::Nothing } else { Rest::Inner(last, body) };
-                stream.fail(reason, rest);
-            }
-        }
-    }
-
-    /// Stores the response with a body that is being filled, so that other requests follow it. Only for a leader: other
-    /// fills may not be seen by others before their end.
-    fn publish(
-        &mut self,
-        status: StatusCode,
-        headers: &HeaderMap,
-        buffer: &Arc<FillBuffer>,
-        plan: &Plan,
-        stamp: &PurgeStamp,
-    ) -> Option<Published> {
-        // The follower of a body that is declared as empty would not wait for its end.
-        if !matches!(self.role, FillRole::Leader(_)) || buffer.declared() == Some(0) {
-            return None;
-        }
-        let (body, now) = (StoredBody::Filling(buffer.clone()), self.core().store.now_ms());
-        let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), now);
-        #[cfg(feature = "shared")]
-        let filling = filling.with_copy(self.running_copy(plan));
-        let filling = Arc::new(filling);
-        // Before the ticket is spent.
-        let _counted = UnticketedFill::new(self.cache.clone());
-        let key = self.store(&filling, plan).ok()?;
-        Some(Published { key, value: StoreValue::Response(filling), _counted })
-    }
-
     /// Stores the response, which answers the followers, and sends it to the client.
     fn store_and_send(&mut self, stored: Arc<StoredResponse>, plan: &Plan, head: response::Parts, now: u64) {
         let result = self.store(&stored, plan).map(drop);
@@ -335,10 +184,4 @@ where
     pub(crate) fn core(&self) -> &CacheCore {
         self.cache.core()
     }
-}
-
-/// The length that the head of a response declares.
-fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
-    let in_headers = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    in_headers.or(hint.exact())
 }
