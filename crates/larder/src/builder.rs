@@ -261,9 +261,9 @@ impl Builder {
             }
             (None, None) => None,
         };
-        let scope = tier.as_ref().map(|tier| tier.scope()).unwrap_or_default();
+        let database = tier.as_ref().map(|tier| tier.database_name()).unwrap_or_default();
         let node = Node {
-            keyspace: Keyspace::new(&self.namespace, &scope),
+            keyspace: Keyspace::new(&self.namespace, &database),
             server_clock: Default::default(),
             trust: Trust::new(self.clock, tier.is_some(), self.max_lag, self.disconnected),
             ledger: Ledger::new(tier.is_some()),

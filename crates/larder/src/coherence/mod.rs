@@ -43,7 +43,7 @@
 //!
 //! `Coordinator::mutation_gate` is shared while a mutation of keys awaits Redis, and exclusive while a batch is
 //! replayed: a value that is written meanwhile must not be what an older invalidation removes. [`store_locks`] are
-//! taken after it. The Redis tier locks a connection slot last: while it connects, and for a WATCH … EXEC.
+//! taken after it. The Redis tier locks a connector last: while it connects, and for a WATCH … EXEC.
 
 pub(crate) mod announcement;
 pub(crate) mod lease;

@@ -30,12 +30,12 @@ struct ViewNames {
 }
 
 impl Keyspace {
-    /// `scope` separates databases that share their channels. No view has an empty name, so neither the channel nor the
+    /// `database` separates databases that share their channels. No view has an empty name, so neither the channel nor the
     /// ledger nor a marker nor a lease of a reload is the key of an entry.
-    pub(crate) fn new(namespace: &str, scope: &str) -> Self {
+    pub(crate) fn new(namespace: &str, database: &str) -> Self {
         Keyspace {
             namespace: namespace.to_owned(),
-            channel: format!("{namespace}::news:{scope}").into_bytes(),
+            channel: format!("{namespace}::news:{database}").into_bytes(),
             ledger: format!("{namespace}::ledger").into_bytes(),
             marker: format!("{namespace}::marker:").into_bytes(),
             reloads: format!("{namespace}::reload:").into_bytes(),

@@ -50,7 +50,7 @@ pub trait Tier: Debug + Send + Sync {
     fn capabilities(&self) -> Option<Capabilities>;
 
     /// A name that separates databases that share their channels.
-    fn scope(&self) -> String {
+    fn database_name(&self) -> String {
         String::new()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! On a shared connection another task's EXEC would end the WATCH.
 
-use super::connect::Slot;
+use super::connect::Connector;
 use super::values::{array, bytes, checked, int, px, set_option};
 use super::{CONNECTIONS, RedisTier};
 use crate::tier::{Announcement, CasAction, CompareAndSet, DEADLINE_AT, HEAD_BYTES, TierError};
@@ -19,14 +19,14 @@ impl RedisTier {
         let Some(first) = swaps.first() else { return Ok(Vec::new()) };
         if can.scripts {
             // An announced compare-and-set keeps its order among the mutations.
-            let slot = if announce.is_some() { &self.writer } else { self.reader(&first.key) };
-            self.swap_by_script(slot, swaps, announce).await
+            let connector = if announce.is_some() { &self.writer } else { self.reader(&first.key) };
+            self.swap_by_script(connector, swaps, announce).await
         } else if can.transactions {
             let index = XxHash3_64::oneshot(&first.key) as usize % CONNECTIONS;
-            let slot = self.watchers[index].lock().await;
+            let connector = self.watchers[index].lock().await;
             let mut accepted = Vec::with_capacity(swaps.len());
             for swap in swaps {
-                accepted.push(self.swap_by_watch(&slot, swap, announce).await?);
+                accepted.push(self.swap_by_watch(&connector, swap, announce).await?);
             }
             Ok(accepted)
         } else {
@@ -36,7 +36,7 @@ impl RedisTier {
 
     async fn swap_by_script(
         &self,
-        slot: &Slot,
+        connector: &Connector,
         swaps: &[CompareAndSet],
         announce: Option<&Announcement>,
     ) -> Result<Vec<bool>, TierError> {
@@ -64,42 +64,42 @@ impl RedisTier {
             }
             pipeline
         };
-        let mut answers = self.send_script(slot, build).await?;
+        let mut answers = self.send_script(connector, build).await?;
         let accepted = array(answers.pop().unwrap_or_default())?;
         accepted.into_iter().map(|accepted| Ok(int(accepted)? == 1)).collect()
     }
 
     async fn swap_by_watch(
         &self,
-        slot: &Slot,
+        connector: &Connector,
         swap: &CompareAndSet,
         announce: Option<&Announcement>,
     ) -> Result<bool, TierError> {
-        let outcome = self.watch_compare_exec(slot, swap, announce).await;
+        let outcome = self.watch_compare_exec(connector, swap, announce).await;
         if outcome.is_err() {
             // The connection may still watch the key.
-            slot.reset();
+            connector.reset();
         }
         outcome
     }
 
     async fn watch_compare_exec(
         &self,
-        slot: &Slot,
+        connector: &Connector,
         CompareAndSet { key, expected, action }: &CompareAndSet,
         announce: Option<&Announcement>,
     ) -> Result<bool, TierError> {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("WATCH").arg(key).cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
         // EXEC compares only what was watched on the same connection.
-        let open = slot.connected(&self.address).await?;
-        let mut answers = slot.send_on(&open, &self.address, &pipeline).await?;
+        let open = connector.connected(&self.address).await?;
+        let mut answers = connector.send_on(&open, &self.address, &pipeline).await?;
         let head = bytes(answers.pop().unwrap_or_default())?.unwrap_or_default();
         checked(answers.pop().unwrap_or_default())?;
         if head != *expected {
             let mut unwatch = Pipeline::with_capacity(1);
             unwatch.cmd("UNWATCH");
-            slot.send_on(&open, &self.address, &unwatch).await?;
+            connector.send_on(&open, &self.address, &unwatch).await?;
             return Ok(false);
         }
         let mut pipeline = Pipeline::with_capacity(4);
@@ -109,7 +109,7 @@ impl RedisTier {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
         pipeline.cmd("EXEC");
-        let mut answers = slot.send_on(&open, &self.address, &pipeline).await?;
+        let mut answers = connector.send_on(&open, &self.address, &pipeline).await?;
         match answers.last() {
             Some(Value::Nil) => Ok(false),
             _ => {

@@ -22,9 +22,9 @@ pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
     found.map(|(_, value)| value.clone())
 }
 
-/// A slot for one connection.
+/// One connection, which is opened when it is needed, and again when it is lost.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(super) struct Connector {
     open: Mutex<Option<Arc<Open>>>,
     /// Locked while connecting, so that concurrent callers open one connection. Why the last attempt failed.
     connecting: tokio::sync::Mutex<Option<TierError>>,
@@ -43,7 +43,7 @@ struct Abandoned {
     client_id: i64,
 }
 
-impl Slot {
+impl Connector {
     /// Sends a pipeline. Returns one value for each command; errors of the server are values.
     pub(super) async fn send(&self, address: &Address, pipeline: &Pipeline) -> Result<Vec<Value>, TierError> {
         let open = self.connected(address).await?;
@@ -73,7 +73,7 @@ impl Slot {
         self.settle(open, address, answers)
     }
 
-    /// Sends a command that may be executed twice, as [`Slot::send_repeatable`] does: cheaper than a pipeline of one.
+    /// Sends a command that may be executed twice, as [`Connector::send_repeatable`] does: cheaper than a pipeline of one.
     pub(super) async fn send_repeatable_command(
         &self,
         address: &Address,

@@ -4,7 +4,7 @@
 //! `floor` is valid, and no entry with a tag and an older clock than that of `tags`. Every other member is a tag or
 //! everything, and its score is the clock of its last invalidation.
 
-use super::connect::Slot;
+use super::connect::Connector;
 use super::values::{array, checked, int, stamp, time_micros};
 use super::{RedisTier, executed};
 use crate::tier::{
@@ -34,28 +34,28 @@ impl RedisTier {
         if !self.can().await?.ledger {
             return Err(TierError::Refused("the server has no sorted sets".into()));
         }
-        let slot = self.reader(query.key);
+        let connector = self.reader(query.key);
         let mut pipeline = Pipeline::with_capacity(1);
         read(&mut pipeline, query);
-        let scores = slot.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default();
-        self.parse_stamps(slot, query, scores).await
+        let scores = connector.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default();
+        self.parse_stamps(connector, query, scores).await
     }
 
     /// Parses the reply to ZMSCORE. If there is no ledger, creates one and reads it.
     pub(super) async fn parse_stamps(
         &self,
-        slot: &Slot,
+        connector: &Connector,
         query: &LedgerQuery<'_>,
         scores: Value,
     ) -> Result<Stamps, TierError> {
         if let Some(stamps) = stamps(scores)? {
             return Ok(stamps);
         }
-        let start = self.server_micros(slot).await?.max(query.at_least + margin());
+        let start = self.server_micros(connector).await?.max(query.at_least + margin());
         let mut pipeline = Pipeline::with_capacity(2);
         create(&mut pipeline, query.key, start);
         read(&mut pipeline, query);
-        let mut answers = slot.send(&self.address, &pipeline).await?;
+        let mut answers = connector.send(&self.address, &pipeline).await?;
         let scores = answers.pop().unwrap_or_default();
         checked(answers.pop().unwrap_or_default())?;
         stamps(scores)?
@@ -176,10 +176,10 @@ impl RedisTier {
         executed(self.writer.send(&self.address, &pipeline).await?).map(drop)
     }
 
-    pub(super) async fn server_micros(&self, slot: &Slot) -> Result<u64, TierError> {
+    pub(super) async fn server_micros(&self, connector: &Connector) -> Result<u64, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("TIME");
-        time_micros(slot.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default())
+        time_micros(connector.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default())
     }
 }
 

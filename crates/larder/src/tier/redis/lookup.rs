@@ -1,7 +1,7 @@
 //! Reads: keys and leases, or heads, and the ledger, in one round trip.
 
 use super::RedisTier;
-use super::connect::Slot;
+use super::connect::Connector;
 use super::ledger;
 use super::values::{array, bytes, px};
 use crate::tier::{HEAD_BYTES, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
@@ -13,7 +13,7 @@ impl RedisTier {
         let Some(first) = lookup.keys.first() else {
             return Ok(LookupReply { keys: Vec::new(), stamps: None });
         };
-        let slot = self.reader(first);
+        let connector = self.reader(first);
         let ledger = lookup.ledger.as_ref().filter(|_| can.ledger);
         let key_count = lookup.keys.len();
         let (contents, scores) = match lookup.lease.filter(|_| can.scripts) {
@@ -27,7 +27,7 @@ impl RedisTier {
                     ledger.inspect(|query| ledger::read(&mut pipeline, query));
                     pipeline
                 };
-                let mut answers = self.send_script(slot, build).await?.into_iter();
+                let mut answers = self.send_script(connector, build).await?.into_iter();
                 let stored = array(answers.next().unwrap_or_default())?.into_iter();
                 let contents = stored.map(|stored| match stored {
                     Value::Int(_) => Ok(KeyContent::LeaseGranted),
@@ -35,27 +35,29 @@ impl RedisTier {
                 });
                 (contents.collect::<Result<_, TierError>>()?, answers.next())
             }
-            None if lookup.lease.is_none() && ledger.is_none() => (self.read(slot, lookup.keys).await?, None),
-            None => self.plain_lookup(slot, lookup, ledger).await?,
+            None if lookup.lease.is_none() && ledger.is_none() => {
+                (self.read(connector, lookup.keys).await?, None)
+            }
+            None => self.plain_lookup(connector, lookup, ledger).await?,
         };
         if contents.len() != key_count {
             return Err(TierError::Refused(format!("{} replies for {key_count} keys", contents.len())));
         }
         let stamps = match (ledger, scores) {
-            (Some(query), Some(scores)) => Some(self.parse_stamps(slot, query, scores).await?),
+            (Some(query), Some(scores)) => Some(self.parse_stamps(connector, query, scores).await?),
             _ => None,
         };
         Ok(LookupReply { keys: contents, stamps })
     }
 
     /// The contents of keys.
-    async fn read(&self, slot: &Slot, keys: &[Vec<u8>]) -> Result<Vec<KeyContent>, TierError> {
+    async fn read(&self, connector: &Connector, keys: &[Vec<u8>]) -> Result<Vec<KeyContent>, TierError> {
         const NAME: &str = "MGET";
         let argument_bytes = NAME.len() + keys.iter().map(Vec::len).sum::<usize>();
         let mut command = Cmd::with_capacity(1 + keys.len(), argument_bytes);
         command.arg(NAME);
         keys.iter().for_each(|key| _ = command.arg(key));
-        let stored = slot.send_repeatable_command(&self.address, &command).await?;
+        let stored = connector.send_repeatable_command(&self.address, &command).await?;
         array(stored)?.into_iter().map(content).collect()
     }
 
@@ -63,7 +65,7 @@ impl RedisTier {
     /// the key is absent and has no lease.
     async fn plain_lookup(
         &self,
-        slot: &Slot,
+        connector: &Connector,
         lookup: &Lookup<'_>,
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
@@ -78,8 +80,8 @@ impl RedisTier {
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let answers = match lookup.lease {
-            Some(_) => slot.send(&self.address, &pipeline).await?,
-            None => slot.send_repeatable(&self.address, &pipeline).await?,
+            Some(_) => connector.send(&self.address, &pipeline).await?,
+            None => connector.send_repeatable(&self.address, &pipeline).await?,
         };
         let mut answers = answers.into_iter();
         let stored = array(answers.next().unwrap_or_default())?;
@@ -104,7 +106,7 @@ impl RedisTier {
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<HeadsReply, TierError> {
         let can = self.can().await?;
-        let slot = match (keys.first(), ledger) {
+        let connector = match (keys.first(), ledger) {
             (Some(key), _) => self.reader(key),
             (None, Some(query)) => self.reader(query.key),
             (None, None) => return Ok(HeadsReply { heads: Vec::new(), stamps: None }),
@@ -115,10 +117,10 @@ impl RedisTier {
             pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        let mut answers = slot.send_repeatable(&self.address, &pipeline).await?.into_iter();
+        let mut answers = connector.send_repeatable(&self.address, &pipeline).await?.into_iter();
         let heads = answers.by_ref().take(keys.len()).map(head).collect::<Result<_, TierError>>()?;
         let stamps = match (ledger, answers.next()) {
-            (Some(query), Some(scores)) => Some(self.parse_stamps(slot, query, scores).await?),
+            (Some(query), Some(scores)) => Some(self.parse_stamps(connector, query, scores).await?),
             _ => None,
         };
         Ok(HeadsReply { heads, stamps })

@@ -32,7 +32,7 @@ use crate::tier::{
     TierFuture, Transaction, TransactionReply,
 };
 use address::Address;
-use connect::Slot;
+use connect::Connector;
 use redis::{Pipeline, Value};
 use scripts::Script;
 use std::sync::{Arc, OnceLock};
@@ -88,11 +88,11 @@ impl Default for RedisOptions {
 pub(crate) struct RedisTier {
     address: Arc<Address>,
     /// For lookups and compare-and-sets, by the hash of the key.
-    readers: Box<[Slot]>,
+    readers: Box<[Connector]>,
     /// For mutations.
-    writer: Slot,
+    writer: Connector,
     /// For compare-and-sets without scripts; each for one caller at a time.
-    watchers: [tokio::sync::Mutex<Slot>; CONNECTIONS],
+    watchers: [tokio::sync::Mutex<Connector>; CONNECTIONS],
     capabilities: OnceLock<Capabilities>,
     /// Whether scripts may be used if the server has them.
     scripts_allowed: bool,
@@ -107,8 +107,8 @@ impl RedisTier {
     pub(crate) fn new(url: &str, options: &RedisOptions, probe: Probe) -> Result<Self, String> {
         Ok(RedisTier {
             address: Arc::new(Address::new(url, options)?),
-            readers: (0..options.connections).map(|_| Slot::default()).collect(),
-            writer: Slot::default(),
+            readers: (0..options.connections).map(|_| Connector::default()).collect(),
+            writer: Connector::default(),
             watchers: Default::default(),
             capabilities: OnceLock::new(),
             scripts_allowed: options.scripts,
@@ -120,7 +120,7 @@ impl RedisTier {
         })
     }
 
-    fn reader(&self, key: &[u8]) -> &Slot {
+    fn reader(&self, key: &[u8]) -> &Connector {
         &self.readers[XxHash3_64::oneshot(key) as usize % self.readers.len()]
     }
 
@@ -149,13 +149,13 @@ impl RedisTier {
     /// sends the pipeline with its text.
     async fn send_script(
         &self,
-        slot: &Slot,
+        connector: &Connector,
         build: impl Fn(bool) -> Pipeline,
     ) -> Result<Vec<Value>, TierError> {
-        let answers = slot.send(&self.address, &build(false)).await?;
+        let answers = connector.send(&self.address, &build(false)).await?;
         match answers.first() {
             Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
-                slot.send(&self.address, &build(true)).await
+                connector.send(&self.address, &build(true)).await
             }
             _ => Ok(answers),
         }
@@ -198,7 +198,7 @@ impl Tier for RedisTier {
         self.capabilities.get().copied()
     }
 
-    fn scope(&self) -> String {
+    fn database_name(&self) -> String {
         self.address.database().to_string()
     }
 
@@ -263,7 +263,7 @@ impl Tier for RedisTier {
 
     fn accept(&self, server: &ServerId) {
         self.address.accept(server);
-        self.readers.iter().chain([&self.writer]).for_each(|slot| slot.keep_only(server));
+        self.readers.iter().chain([&self.writer]).for_each(|connector| connector.keep_only(server));
     }
 }
 
