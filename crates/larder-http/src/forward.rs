@@ -75,7 +75,13 @@ impl HitForMissCheck {
         HitForMissCheck { key, started: Instant::now(), has_content: has_content(request), is_graphql }
     }
 
-    fn check<B: http_body::Body>(&self, core: &CacheCore, response: &mut Response<B>, ctx: &CacheCtx) {
+    /// Ends it if the response can surely be stored.
+    fn end_if_storable<B: http_body::Body>(
+        &self,
+        core: &CacheCore,
+        response: &mut Response<B>,
+        ctx: &CacheCtx,
+    ) {
         let len = response.body().size_hint().exact();
         let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
         let is_storable = policy::plan(response, ctx, &core.cached_errors)
@@ -196,7 +202,7 @@ where
             }
             FollowUp::CheckHitForMiss(check) => {
                 core.counters.miss_time.record(check.started.elapsed());
-                check.check(core, &mut response, handler.ctx());
+                check.end_if_storable(core, &mut response, handler.ctx());
             }
         }
         let mut response = response.map(Body::inner);

@@ -88,7 +88,7 @@ impl<'a> RequestKey<'a> {
         let uri = target(request);
         RequestKey {
             uri,
-            rewritten: Some(request.uri()).filter(|inner| is_rewritten(uri, inner, nested_path(request))),
+            rewritten: rewritten(request, uri),
             headers: request.headers(),
             body: body_key.as_ref().map(|body| (request.method(), &**body)),
             fields: None,
@@ -163,11 +163,15 @@ fn nested_path<B>(_: &Request<B>) -> Option<&str> {
     None
 }
 
+/// The target of a request for `uri`, if it is not what a nested router leaves of the URI.
+fn rewritten<'a, B>(request: &'a Request<B>, uri: &Uri) -> Option<&'a Uri> {
+    let inner = request.uri();
+    // Outside of a router of axum they are one, and nothing has to be looked up.
+    (!std::ptr::eq(uri, inner) && is_rewritten(uri, inner, nested_path(request))).then_some(inner)
+}
+
 /// Whether a request for `uri` has another target than the rest of it that a router gets which is nested at a path.
 fn is_rewritten(uri: &Uri, inner: &Uri, nested_path: Option<&str>) -> bool {
-    if std::ptr::eq(uri, inner) {
-        return false;
-    }
     // A parameter of the path stands for one segment.
     let nested_segments =
         nested_path.map_or(0, |path| path.split('/').filter(|part| !part.is_empty()).count());
