@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
@@ -19,30 +19,24 @@ use crate::state::ServerState;
 /// The running threads. Dropping this stops them without waiting for them.
 pub(crate) struct Workers {
     state: Arc<ServerState>,
-    threads: Vec<Worker>,
-    /// Notified when a thread ends.
-    ended: Arc<Notify>,
-}
-
-struct Worker {
-    done: oneshot::Receiver<()>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
+    /// Has a permit for each thread that has ended.
+    ended: Arc<Semaphore>,
 }
 
 impl Workers {
     /// Starts the threads of `state`.
     pub(crate) fn start(state: &Arc<ServerState>) -> io::Result<Self> {
-        let mut workers = Workers { state: Arc::clone(state), threads: Vec::new(), ended: Arc::default() };
+        let mut workers =
+            Workers { state: Arc::clone(state), threads: Vec::new(), ended: Arc::new(Semaphore::new(0)) };
         for index in 0..state.inboxes.len() {
             let event_loop = EventLoop::new(index, Arc::clone(state))?;
-            let (finished, done) = oneshot::channel();
-            let end = NotifyAtEnd(Arc::clone(&workers.ended));
+            let end = PermitAtEnd(Arc::clone(&workers.ended));
             let thread = std::thread::Builder::new().name(format!("larder-{index}")).spawn(move || {
                 let _end = end;
                 event_loop.run();
-                let _ = finished.send(());
             })?;
-            workers.threads.push(Worker { done, thread });
+            workers.threads.push(thread);
         }
         Ok(workers)
     }
@@ -61,7 +55,7 @@ impl Workers {
 
     /// Waits until a thread ends. Before [`stop`](Self::stop) this is a failure: it has panicked, or cannot go on.
     pub(crate) async fn one_ended(&self) {
-        self.ended.notified().await;
+        let _ended = self.ended.acquire().await;
     }
 
     /// Asks all threads to drain and end.
@@ -73,7 +67,7 @@ impl Workers {
     pub(crate) async fn drain(mut self) {
         self.stop();
         let limit = Duration::from_millis(self.state.config.drain_timeout_ms);
-        let mut ended = pin!(join(std::mem::take(&mut self.threads)));
+        let mut ended = pin!(join(std::mem::take(&mut self.threads), &self.ended));
         if timeout(limit, &mut ended).await.is_err() {
             self.state.drain_is_over.store(true, Ordering::Release);
             ended.await;
@@ -81,21 +75,21 @@ impl Workers {
     }
 }
 
-/// Notifies when a thread ends, also by a panic.
-struct NotifyAtEnd(Arc<Notify>);
-
-impl Drop for NotifyAtEnd {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
-}
-
-async fn join(threads: Vec<Worker>) {
-    for (index, Worker { done, thread }) in threads.into_iter().enumerate() {
-        let _ = done.await;
+async fn join(threads: Vec<JoinHandle<()>>, ended: &Semaphore) {
+    let _all = ended.acquire_many(threads.len() as u32).await;
+    for (index, thread) in threads.into_iter().enumerate() {
         if thread.join().is_err() {
             tracing::error!(thread = index, "a server thread panicked");
         }
+    }
+}
+
+/// Adds a permit when a thread ends, also by a panic.
+struct PermitAtEnd(Arc<Semaphore>);
+
+impl Drop for PermitAtEnd {
+    fn drop(&mut self) {
+        self.0.add_permits(1);
     }
 }
 
