@@ -22,20 +22,15 @@ pub(crate) fn sections<const N: usize>(text: &str, names: [&str; N]) -> Result<[
     let file: Table = text.parse().map_err(|error| one_line(text, &error))?;
     let mut sections = std::array::from_fn(|_| Table::new());
     for (name, value) in file {
-        let index = names.iter().position(|known| *known == name);
-        let (Some(index), Value::Table(section)) = (index, &value) else {
-            bail!(match (index, value.is_table()) {
-                (Some(_), _) => format!("{name}: expected a section, [{name}]"),
-                (None, true) => {
-                    let hint = similar(&name, &names).map(|known| format!("; did you mean [{known}]?"));
-                    format!("[{name}]: unknown section{}", hint.unwrap_or_default())
-                }
-                (None, false) => {
-                    format!("{name} stands in no section: put it below one of [{}]", names.join("], ["))
-                }
-            })
-        };
-        sections[index] = section.clone();
+        match (names.iter().position(|known| *known == name), value) {
+            (Some(index), Value::Table(section)) => sections[index] = section,
+            (Some(_), _) => bail!("{name}: expected a section, [{name}]"),
+            (None, Value::Table(_)) => {
+                let hint = similar(&name, &names).map(|known| format!("; did you mean [{known}]?"));
+                bail!("[{name}]: unknown section{}", hint.unwrap_or_default());
+            }
+            (None, _) => bail!("{name} stands in no section: put it below one of [{}]", names.join("], [")),
+        }
     }
     Ok(sections)
 }

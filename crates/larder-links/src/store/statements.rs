@@ -3,7 +3,7 @@
 use super::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
 use crate::slug::{self, SlugCodec};
 use crate::tag::Tag;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 /// The columns that [`read_link`] reads, in its order.
 pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.title, links.created_at, links.visits, \
@@ -138,38 +138,23 @@ fn find_duplicate(
     new: &NewLink,
     now_ms: i64,
 ) -> rusqlite::Result<Option<Link>> {
-    // An edited link has no fingerprint, so a slug finds it as well. Without a slug, a link that leads nowhere any more is
-    // no duplicate, unless the new one has such an end too, as one that is imported again.
-    let by = match new.slug {
-        Some(_) => "slug = ?1",
-        None => {
-            "fingerprint = ?2 AND (?5 OR expires_at IS NULL OR expires_at > ?6)
-             AND (?7 OR max_visits IS NULL OR visits < max_visits)"
-        }
+    // An edited link has no fingerprint, so a slug finds it as well.
+    let (by, value): (&str, &dyn ToSql) = match &new.slug {
+        Some(slug) => ("slug", slug),
+        None => ("fingerprint", &fingerprint),
     };
+    // A link that leads nowhere any more is no duplicate, unless the slug says so, or the new one has such an end too, as one
+    // that is imported again.
     let sql = format!(
-        "SELECT {LINK_COLUMNS} FROM links WHERE {by} AND url = ?3 AND title = ?4 AND deleted_at IS NULL LIMIT 1"
+        "SELECT {LINK_COLUMNS} FROM links WHERE {by} = ?1 AND url = ?2 AND title = ?3 AND deleted_at IS NULL
+           AND (?4 OR expires_at IS NULL OR expires_at > ?5)
+           AND (?6 OR max_visits IS NULL OR visits < max_visits) LIMIT 1"
     );
     let LinkOptions { expires_at, max_visits, .. } = &new.options;
-    let mut statement = connection.prepare_cached(&sql)?;
-    let found = match new.slug {
-        Some(_) => {
-            statement.query_row(params![new.slug, None::<i64>, new.url.as_str(), new.title], read_link)
-        }
-        None => {
-            let values = params![
-                None::<&str>,
-                fingerprint,
-                new.url.as_str(),
-                new.title,
-                expires_at.is_some(),
-                now_ms,
-                max_visits.is_some()
-            ];
-            statement.query_row(values, read_link)
-        }
-    };
-    found.optional()
+    let (may_have_expired, may_be_used_up) =
+        (new.slug.is_some() || expires_at.is_some(), new.slug.is_some() || max_visits.is_some());
+    let values = params![value, new.url.as_str(), new.title, may_have_expired, now_ms, may_be_used_up];
+    connection.prepare_cached(&sql)?.query_row(values, read_link).optional()
 }
 
 /// Updates a link and returns it, or `None` if there is none.
