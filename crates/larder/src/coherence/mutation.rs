@@ -10,7 +10,7 @@
 //! Redis in between. Each mutation runs in a task of its own, so a dropped caller does not leave half of it.
 
 use super::lease::is_value;
-use super::replay_log::{Invalidated, Queued};
+use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::envelope;
 use crate::error::CacheError;
@@ -130,8 +130,8 @@ impl Coordinator {
     ) -> Result<T, CacheError> {
         let (error, queued) = match outcome {
             Ok(done) => match self.replay_log.confirm(targets, seq) {
-                Queued { invalidations: 0, .. } => return Ok(done),
-                queued => {
+                None => return Ok(done),
+                Some(queued) => {
                     (CacheError::Redis("another server answers since the request was sent".into()), queued)
                 }
             },

@@ -115,11 +115,16 @@ impl ReplayLog {
 
     /// Redis confirmed the mutation `seq`, which ends what was pending before it started. If recent invalidations were
     /// queued again since it started, its targets are queued again too.
-    pub(crate) fn confirm(&self, targets: impl IntoIterator<Item = Invalidated>, seq: MutationSeq) -> Queued {
+    pub(crate) fn confirm(
+        &self,
+        targets: impl IntoIterator<Item = Invalidated>,
+        seq: MutationSeq,
+    ) -> Option<Queued> {
         let now = self.clock.now();
         let mut state = self.state.lock();
         if state.requeued.is_some_and(|requeued| seq < requeued) {
-            return self.queue_in(&mut state, targets, self.next_seq());
+            let queued = self.queue_in(&mut state, targets, self.next_seq());
+            return Some(queued).filter(|queued| queued.invalidations > 0);
         }
         for target in targets {
             if state.pending.get(&target).is_some_and(|pending| *pending <= seq) {
@@ -128,7 +133,7 @@ impl ReplayLog {
             state.remember(target, now);
         }
         self.pending_count.store(state.pending.len(), Ordering::Release);
-        Queued { invalidations: 0, seq, overflows: false }
+        None
     }
 
     /// Another node announced invalidations on a subscription that was opened in this replay epoch. If another server
@@ -286,7 +291,7 @@ mod tests {
 
         let (early, epoch) = (log.next_seq(), log.replay_epoch());
         log.requeue_recent(Some(Duration::ZERO));
-        assert!(log.confirm(many(), early).overflows);
+        assert!(log.confirm(many(), early).is_some_and(|queued| queued.overflows));
         assert!(log.record_announced(many(), epoch).is_some_and(|queued| queued.overflows));
         assert_eq!(log.pending_count(), 1);
     }
