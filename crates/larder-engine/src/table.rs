@@ -415,6 +415,26 @@ mod tests {
         }
     }
 
+    /// Too even is as bad as too uneven: equal steps, which fill few groups with another seed.
+    #[test]
+    fn consecutive_keys_spread_as_random_ones_do() {
+        use std::hash::BuildHasher;
+
+        const KEYS: u32 = 1 << 16;
+        let hasher = crate::shard::Hasher::new();
+        let hashes: Vec<u64> = (0..KEYS).map(|key| hasher.hash_one(key)).collect();
+        for (part, shift) in [("home group", 24), ("tag", 32), ("shard", 40)] {
+            let mut counts = [0u32; 256];
+            hashes.iter().for_each(|hash| counts[(hash >> shift) as u8 as usize] += 1);
+            let mean = f64::from(KEYS) / 256.0;
+            let deviation: f64 = counts.iter().map(|&count| (f64::from(count) - mean).powi(2) / mean).sum();
+            assert!(
+                (120.0..430.0).contains(&deviation),
+                "{part}: {deviation}, of 255 with a deviation of 23"
+            );
+        }
+    }
+
     #[test]
     fn absent_key_is_looked_for_in_few_groups_of_a_full_cache() {
         const ENTRIES: u64 = 7_000;

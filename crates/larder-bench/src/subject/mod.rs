@@ -18,7 +18,7 @@ pub(crate) use peers::{Moka, QuickCache};
 use std::hash::Hash;
 use std::time::Duration;
 
-pub(crate) type Hasher = rapidhash::fast::RandomState;
+pub(crate) type Hasher = rapidhash::quality::RandomState;
 
 /// Builds the hashers of a cache.
 pub(crate) trait BuildHasher:

@@ -43,7 +43,7 @@ pub(crate) fn unused_key(n: u64) -> u64 {
     scrambled(n + (1 << 40))
 }
 
-/// Maps numbers to distinct numbers far apart: real keys are not consecutive.
+/// Maps numbers to distinct numbers far apart.
 pub(super) fn scrambled(n: u64) -> u64 {
     let n = (n ^ (n >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     n ^ (n >> 29)

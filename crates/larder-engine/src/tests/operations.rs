@@ -263,21 +263,23 @@ fn misses_are_counted_by_cause() {
     insert_all();
     read_all();
     assert_eq!(cache.stats().misses, 10_000, "hits have no cause");
+    // Two keys that share their rank are counted as one.
+    let is_about_first = |estimate: u64| estimate.abs_diff(first) <= 16;
     hand.advance(Duration::from_secs(60));
     read_all();
-    assert_eq!(cache.stats().miss_causes.expired, first);
+    assert!(is_about_first(cache.stats().miss_causes.expired), "{:?}", cache.stats());
     read_all();
-    assert_eq!(cache.stats().miss_causes.not_stored, 0, "the expired entries are still there");
+    assert!(cache.stats().miss_causes.not_stored <= 16, "the expired entries are still there");
     insert_all();
     (0..10_000).for_each(|n| _ = cache.remove(&n));
     read_all();
-    assert_eq!(cache.stats().miss_causes.invalidated, first);
+    assert!(is_about_first(cache.stats().miss_causes.invalidated), "{:?}", cache.stats());
     read_all();
-    assert_eq!(cache.stats().miss_causes.not_stored, first);
+    assert!(is_about_first(cache.stats().miss_causes.not_stored), "{:?}", cache.stats());
     insert_all();
     cache.clear();
     read_all();
-    assert_eq!(cache.stats().miss_causes.purged, first);
+    assert!(is_about_first(cache.stats().miss_causes.purged), "{:?}", cache.stats());
 }
 
 #[test]
