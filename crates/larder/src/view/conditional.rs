@@ -63,7 +63,8 @@ where
     /// key is removed.
     ///
     /// # Errors
-    /// If Redis did not confirm: nobody gets the value. The key is removed on this node, and its removal is queued.
+    /// If Redis could not be asked: nothing has changed. If it was asked and did not confirm: nobody gets the value, the
+    /// key is removed on this node, and its removal is queued.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -193,9 +194,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     async fn take(self: Arc<Self>, key: &KeyBuf) -> Result<Option<Fetched<V>>, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
-        let in_memory = node.take_from_memory(&memory_key);
         if node.redis.is_none() {
-            return Ok(in_memory);
+            return Ok(node.take_from_memory(&memory_key));
         }
         coordinator.ensure_connected().await;
         let replay_epoch = coordinator.replay_log.replay_epoch();
@@ -208,6 +208,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if !node.trust.is_standalone() {
             node.read_stamps(&untagged_members()).await?;
         }
+        // As for `add`.
+        node.invalidate_memory(&memory_key);
         let results = coordinator.remove(vec![Operation::Take(redis_key.clone())]).await?;
         let Some(OperationResult::Taken(KeyContent::Bytes(bytes))) = results.into_iter().next() else {
             return Ok(None);

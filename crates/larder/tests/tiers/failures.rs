@@ -2,8 +2,8 @@
 //! it all recovers by itself.
 
 use crate::mutation::Mutation;
-use crate::{cached, fetched, node_with, over};
-use larder::{Cache, Counters, Invalidation, View};
+use crate::{cached, fetched, node_with, over, over_without_scripts};
+use larder::{Cache, Counters, Invalidation, Reach, View};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,23 +20,15 @@ fn node_at(url: String) -> Cache {
     node_with(url, |options| options.ttl(Duration::from_secs(600)).redis_timeout(Duration::from_millis(100)))
 }
 
-/// What a failing Redis does to changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Changes {
-    Fail,
-    Work,
-}
-
 /// Does everything there is, in bounded time; then lets Redis recover, and sees that the cache does.
 async fn everything(
     server: &mut RedisServer,
     what: &str,
-    expected: Changes,
     harm: impl FnOnce(&mut RedisServer),
     heal: impl FnOnce(&mut RedisServer),
 ) {
     let url = server.url();
-    everything_at(url, server, what, expected, harm, heal).await;
+    everything_at(url, server, what, harm, heal).await;
 }
 
 /// The same through another address.
@@ -44,15 +36,15 @@ async fn everything_at(
     url: String,
     server: &mut RedisServer,
     what: &str,
-    expected: Changes,
     harm: impl FnOnce(&mut RedisServer),
     heal: impl FnOnce(&mut RedisServer),
 ) {
     let cache = node_at(url);
     let view: View<str, u32> = cache.view("n");
     let counters: Counters<str> = cache.counters("count");
-    view.write("k", 1).await.everywhere();
-    view.write("other", 1).await.everywhere();
+    for key in ["k", "other", "taken", "expired", "matched:1"] {
+        view.write(key, 1).await.everywhere();
+    }
     harm(server);
     let began = Instant::now();
     assert_eq!(fetched(&view, "new", 2).await, 2, "{what}: fetch");
@@ -64,20 +56,35 @@ async fn everything_at(
     );
     _ = view.read("elsewhere").await;
     _ = view.read_multi(["elsewhere", "k"]).await;
-    let failed = [
-        ("write", !view.write("k", 5).await.is_everywhere()),
-        ("delete", !view.delete("other").await.is_everywhere()),
-        ("invalidate_tags", !cache.invalidate_tags(["t"], Invalidation::Hard).await.is_everywhere()),
-        ("increment", counters.increment("c", 1).await.is_err()),
-        ("take", view.take("taken").await.is_err()),
-        ("add", view.add("added", 1).await.is_err()),
+    let refreshed = view.fetch("refreshed").refresh().load(|_| async { Ok(4) }).await;
+    assert_eq!(*refreshed.unwrap(), 4, "{what}: refresh");
+    let unconfirmed = [
+        ("write", view.write("k", 5).await),
+        ("write_multi", view.write_multi([("k", 5), ("l", 5)]).await),
+        ("delete", view.delete("other").await.map(|removal| removal.reach)),
+        ("delete_matched", cache.delete_matched("n:matched*").await.map(|removal| removal.reach)),
+        ("invalidate_tags", cache.invalidate_tags(["t"], Invalidation::Hard).await),
+        ("clear", cache.space("other").clear().await),
     ];
-    for (operation, failed) in failed {
-        let may_work = matches!(operation, "add") && expected == Changes::Work;
-        assert!(may_work || failed == (expected == Changes::Fail), "{what}: {operation}, failed: {failed}");
+    for (operation, reach) in unconfirmed {
+        assert!(matches!(reach, Ok(Reach::HereAndQueued)), "{what}: {operation}: {reach:?}");
+    }
+    let failed = [
+        ("increment", counters.increment("c", 1).await.err()),
+        ("take", view.take("taken").await.err()),
+        ("add", view.add("added", 1).await.err()),
+    ];
+    for (operation, error) in failed {
+        assert!(error.is_some(), "{what}: {operation}");
+    }
+    match view.expire("expired").await {
+        Ok(removal) => assert_eq!(removal.reach, Reach::HereAndQueued, "{what}: expire"),
+        Err(_) => assert_eq!(cached(&view, "expired").await, 1, "{what}: expire has changed nothing"),
     }
     assert_eq!(cached(&view, "k").await, 5, "{what}: what was written holds here");
-    assert!(view.read("other").await.is_none(), "{what}: and what was deleted");
+    for deleted in ["other", "matched:1"] {
+        assert!(view.read(deleted).await.is_none(), "{what}: and what was deleted: {deleted}");
+    }
     assert!(began.elapsed() < BOUND, "{what}: {:?}", began.elapsed());
     heal(server);
     eventually(&format!("{what}: no invalidation is pending"), async || {
@@ -96,13 +103,13 @@ async fn everything_at(
 #[tokio::test]
 async fn killed_server_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
-    everything(&mut server, "killed", Changes::Fail, RedisServer::kill, RedisServer::restart).await;
+    everything(&mut server, "killed", RedisServer::kill, RedisServer::restart).await;
 }
 
 #[tokio::test]
 async fn paused_server_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
-    everything(&mut server, "paused", Changes::Fail, |server| server.pause(), |server| server.resume()).await;
+    everything(&mut server, "paused", |server| server.pause(), |server| server.resume()).await;
 }
 
 #[tokio::test]
@@ -113,17 +120,31 @@ async fn server_that_refuses_writes_degrades_and_recovers() {
             _ = server.command(&format!("CONFIG SET min-replicas-to-write {value}"))
         }
     };
-    everything(&mut server, "refusing", Changes::Fail, set("1"), set("0")).await;
+    everything(&mut server, "refusing", set("1"), set("0")).await;
 }
 
 #[tokio::test]
 async fn replica_degrades_and_recovers() {
     let Some(mut server) = RedisServer::start() else { return };
     let replica = |server: &mut RedisServer| _ = server.command("REPLICAOF 127.0.0.1 1");
-    everything(&mut server, "replica", Changes::Fail, replica, |server| {
-        _ = server.command("REPLICAOF NO ONE")
-    })
-    .await;
+    everything(&mut server, "replica", replica, |server| _ = server.command("REPLICAOF NO ONE")).await;
+}
+
+#[tokio::test]
+async fn take_that_redis_was_not_asked_for_changes_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    server.pause();
+    for _ in 0..3 {
+        assert!(view.take("k").await.is_err());
+    }
+    assert_eq!(cached(&view, "k").await, 1);
+    assert_eq!(cache.coherence().pending_invalidations, 0);
+    server.resume();
+    let taken = async || matches!(view.take("k").await, Ok(Some(value)) if *value == 1);
+    eventually("it is taken", taken).await;
 }
 
 /// A node that only reads gets no refused write that would show it.
@@ -146,7 +167,7 @@ async fn slow_server_degrades_and_recovers() {
     let flaky_proxy = FlakyProxy::before(&server, 1);
     let slow = |_: &mut RedisServer| flaky_proxy.delay(Duration::from_millis(300));
     let heal = |_: &mut RedisServer| flaky_proxy.delay(Duration::ZERO);
-    everything_at(flaky_proxy.url(), &mut server, "slow", Changes::Fail, slow, heal).await;
+    everything_at(flaky_proxy.url(), &mut server, "slow", slow, heal).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,7 +179,7 @@ async fn refused_connections_degrade_and_recover() {
         flaky_proxy.cut();
     };
     let heal = |_: &mut RedisServer| flaky_proxy.refuse(false);
-    everything_at(flaky_proxy.url(), &mut server, "refusing connections", Changes::Fail, refuse, heal).await;
+    everything_at(flaky_proxy.url(), &mut server, "refusing connections", refuse, heal).await;
 }
 
 /// Connections that break inside requests and replies: what this node deleted it does not serve again, whether Redis
@@ -251,6 +272,8 @@ async fn full_server_degrades_and_recovers() {
     assert_eq!(cached(&other, "new").await, 2, "kept in memory");
     view.write("k", 3).await.queued();
     assert!(!view.delete("gone").await.everywhere(), "deleting needs no room");
+    let without_scripts: View<str, u32> = over_without_scripts(server.url()).view("n");
+    without_scripts.delete("gone").await.queued();
     cache.invalidate_tags(["t"], Invalidation::Hard).await.queued();
     server.set_full(false);
     eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;
