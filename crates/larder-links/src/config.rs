@@ -62,8 +62,9 @@ pub struct Config {
     pub redis_certificate: Option<PathBuf>,
     /// A file in PEM with the private key of `redis_certificate`. Default none.
     pub redis_key: Option<PathBuf>,
-    /// TTL of the target of a link. Default 3,600, from 1 to 2,592,000 (30 days). Changes through this service take
-    /// effect at once; the TTL limits how long a direct change of the database goes unnoticed.
+    /// TTL of the target of a link. Default 3,600, from 1 to 2,592,000 (30 days). Changes through this instance take effect
+    /// at once, and those through instances that share its Redis within a second. The TTL limits how long other changes of the
+    /// database go unnoticed.
     pub ttl_seconds: u64,
     /// TTL of a negative entry: the cached absence of a link. Default 30, from 1 to 86,400. Creating the link invalidates
     /// it.

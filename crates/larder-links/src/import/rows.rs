@@ -123,6 +123,7 @@ impl<R: Read> Rows<R> {
                 continue;
             }
             let line = self.line();
+            let is_first = self.columns.is_none();
             let columns = match self.columns {
                 Some(columns) => columns,
                 None => {
@@ -137,7 +138,12 @@ impl<R: Read> Rows<R> {
             batch.bytes_read = self.reader.position().byte();
             match columns.read(&self.record) {
                 Ok(link) => batch.push(line, link),
-                Err(reason) => batch.invalid.push(InvalidRow { line, reason }),
+                Err(mut reason) => {
+                    if is_first {
+                        reason.push_str("; a header row needs a column url");
+                    }
+                    batch.invalid.push(InvalidRow { line, reason });
+                }
             }
         }
         Ok(Some(batch).filter(|batch| batch.rows() > 0))
@@ -264,6 +270,14 @@ mod tests {
         assert_eq!(read(b"url\nhttps://a.example/\n").0, vec![row(2, "", "https://a.example/")]);
         assert_eq!(read(b""), (vec![], vec![]));
         assert_eq!(read(b"name,url\n"), (vec![], vec![]));
+    }
+
+    #[test]
+    fn first_row_that_is_neither_data_nor_a_header_says_what_a_header_needs() {
+        let (good, bad) = read(b"title,target\nA,https://a.example/\nB,\n");
+        assert_eq!(good, [row(2, "A", "https://a.example/")]);
+        assert!(bad[0].reason.ends_with("; a header row needs a column url"), "{}", bad[0].reason);
+        assert!(!bad[1].reason.contains("header"), "{}", bad[1].reason);
     }
 
     #[test]
