@@ -108,7 +108,8 @@ impl Cached {
     }
 
     /// Allows this response to be stored with one of these statuses, in addition to 200. It is replayed with its
-    /// status. 400, 413, 414 and 431 are never stored: a client can provoke them for any path.
+    /// status. Those below 300 and 304 are never stored, nor are 400, 413, 414 and 431, which a client can provoke for any
+    /// path.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Cached {
         self.0.errors.extend(statuses);
         self

@@ -18,15 +18,20 @@
 //!
 //! A [`Cache`] is one namespace with its tiers. A [`View`] is a typed window onto it. A *fetch* looks up memory, then
 //! Redis, then runs the loader, and stores the value in both tiers. However many callers fetch one key at the same
-//! time, on however many nodes, one of them loads. The others get its value.
+//! time, one of them loads, and the others get its value. Over Redis that is one among all nodes: the others wait for it up
+//! to [`Builder::lease_wait`], and then load too.
 //!
 //! # The promise
 //! An *invalidation* is a `delete`, `write`, `invalidate_tags`, `clear` or `delete_matched` that returned
-//! [`Reach::Everywhere`]. (1) On that node no read started afterwards returns a value loaded or written before the
-//! invalidation began. (2) On other nodes the same holds for reads started more than [`Builder::max_lag`] later; a node that
-//! has lost Redis may serve memory for [`Builder::disconnected`], and no longer. (3) No loader that began before it stores
-//! its result in either tier. [`Reach::HereAndQueued`] means: in effect on this node, queued and replayed, not yet
-//! elsewhere. `Err` means that nothing was done, but for [`CacheError::Redis`]: it tells that nobody knows.
+//! [`Reach::Everywhere`].
+//!
+//! 1. On that node no read started afterwards returns a value loaded or written before the invalidation began.
+//! 2. On other nodes the same holds for reads started more than [`Builder::max_lag`] later; a node that has lost Redis may
+//!    serve memory for [`Builder::disconnected`], and no longer.
+//! 3. No loader that began before it stores its result in either tier.
+//!
+//! [`Reach::HereAndQueued`] means: in effect on this node, queued and replayed, not yet elsewhere. An `Err` means that nothing
+//! was done, except [`CacheError::Redis`]: then it is unknown.
 //!
 //! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
 //! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and
