@@ -92,16 +92,18 @@ impl<T> Locks<T> {
         if cfg!(debug_assertions) && self.held_by(me) > 0 {
             return None;
         }
-        let acquired = lock.try_acquire(me) || self.acquire_contended(lock, me, 0);
+        let acquired = lock.try_acquire(me) || self.acquire_contended(lock, me);
         acquired.then(|| self.guard(lock))
     }
 
-    /// Acquires several locks in ascending order, which excludes deadlocks between threads that all do so.
+    /// Acquires several locks. It does not wait for one while it holds others, which a thread that makes room in the shard
+    /// that it waits for may need: it releases them, waits, and begins again. Since it acquires them in ascending order, one
+    /// of several threads that do so always gets all of its locks.
     ///
     /// # Panics
     /// If the indices do not ascend, or one does not exist; if this thread would wait for itself; with debug assertions, if
     /// it holds a lock.
-    pub(crate) fn lock_ascending(&self, indices: impl IntoIterator<Item = usize>) -> Vec<Guard<'_, T>> {
+    pub(crate) fn lock_ascending(&self, indices: &[usize]) -> Vec<Guard<'_, T>> {
         let me = thread_id();
         if cfg!(debug_assertions) && self.held_by(me) > 0 {
             refuse_reentry();
@@ -109,19 +111,31 @@ impl<T> Locks<T> {
         self.acquire_ascending(indices, me)
     }
 
-    fn acquire_ascending(&self, indices: impl IntoIterator<Item = usize>, me: usize) -> Vec<Guard<'_, T>> {
-        let mut guards: Vec<Guard<'_, T>> = Vec::new();
-        let mut last = None;
+    fn acquire_ascending(&self, indices: &[usize], me: usize) -> Vec<Guard<'_, T>> {
+        assert!(indices.is_sorted_by(|one, next| one < next), "the locks {indices:?} do not ascend");
+        loop {
+            match self.acquire_without_sleep(indices, me) {
+                Ok(guards) => return guards,
+                Err(contended) if self.acquire_contended(contended, me) => drop(self.guard(contended)),
+                Err(_) => refuse_reentry(),
+            }
+        }
+    }
+
+    /// Acquires several locks.
+    ///
+    /// # Errors
+    /// The first that was held by another thread for longer than most operations take. None of them is acquired then.
+    fn acquire_without_sleep(&self, indices: &[usize], me: usize) -> Result<Vec<Guard<'_, T>>, &Lock<T>> {
+        let mut guards = Vec::with_capacity(indices.len());
         for index in indices {
-            assert!(last < Some(index), "lock {index} does not come after {last:?}");
-            last = Some(index);
-            let lock = &self.locks[index];
-            if !lock.try_acquire(me) && !self.acquire_contended(lock, me, guards.len()) {
-                refuse_reentry();
+            let lock = &self.locks[*index];
+            if !lock.try_acquire(me) && !lock.spin(me) {
+                return Err(lock);
             }
             guards.push(self.guard(lock));
         }
-        guards
+        Ok(guards)
     }
 
     /// Prefetches what a lock guards.
@@ -151,10 +165,9 @@ impl<T> Locks<T> {
         Guard { lock, parking: &self.parking, _on_this_thread: PhantomData }
     }
 
-    /// Waits for a lock. Returns false if this thread would wait for itself; `own` is the number of these locks that the
-    /// operation has acquired already.
+    /// Waits for a lock. Returns false if this thread would wait for itself.
     #[cold]
-    fn acquire_contended(&self, lock: &Lock<T>, me: usize, own: usize) -> bool {
+    fn acquire_contended(&self, lock: &Lock<T>, me: usize) -> bool {
         if lock.holder.load(Ordering::Relaxed) == me {
             return false;
         }
@@ -163,7 +176,7 @@ impl<T> Locks<T> {
                 return true;
             }
             let waited_long = lock.park(&self.parking);
-            if waited_long && self.held_by(me) > own {
+            if waited_long && self.held_by(me) > 0 {
                 return false;
             }
         }
@@ -308,8 +321,8 @@ mod tests {
     fn lock_held_by_this_thread_panics() {
         let locks = Locks::new([(), ()].into_iter());
         let _first = locks.lock(0);
-        assert!(!locks.acquire_contended(&locks.locks[0], thread_id(), 0));
-        let waits = || drop(locks.acquire_ascending([0, 1], thread_id()));
+        assert!(!locks.acquire_contended(&locks.locks[0], thread_id()));
+        let waits = || drop(locks.acquire_ascending(&[0, 1], thread_id()));
         assert!(catch_unwind(AssertUnwindSafe(waits)).is_err(), "the first lock is held already");
         assert_eq!(locks.locks[1].holder.load(Ordering::Relaxed), UNLOCKED);
     }
@@ -328,7 +341,7 @@ mod tests {
             });
             is_held.recv().expect("the thread sends");
             let _first = locks.lock(0);
-            assert!(locks.acquire_contended(&locks.locks[1], thread_id(), 0));
+            assert!(locks.acquire_contended(&locks.locks[1], thread_id()));
             drop(locks.guard(&locks.locks[1]));
         });
     }
@@ -345,7 +358,7 @@ mod tests {
                     let _own = locks.lock(own);
                     both_hold.wait();
                     let other = &locks.locks[1 - own];
-                    let acquired = locks.acquire_contended(other, thread_id(), 0);
+                    let acquired = locks.acquire_contended(other, thread_id());
                     drop(acquired.then(|| locks.guard(other)));
                     acquired
                 })
@@ -353,7 +366,7 @@ mod tests {
             let acquired = waiting.map(|thread| thread.join().expect("no panic"));
             assert!(acquired.contains(&false), "one of them gives up, and the other goes on: {acquired:?}");
         });
-        drop(locks.lock_ascending([0, 1]));
+        drop(locks.lock_ascending(&[0, 1]));
     }
 
     /// A waiter that spins takes the processor from the holder that it waits for.

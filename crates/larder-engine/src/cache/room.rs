@@ -3,8 +3,9 @@
 //! A write that evicts from other shards holds its own, so it must not wait for theirs: two writes that do could wait for
 //! each other. It skips shards that are locked. If it finds no room in this way, it makes room *in turn*: one write at a
 //! time, which tries again until it succeeds. The writes that wait for their turn hold nothing that it could need: their
-//! shards have no other victims, the former entries of their keys are removed, and they have no weight in hand. So the
-//! write whose turn it is finds room as soon as the other operations are done, and no write fails by chance.
+//! shards have no other victims, the former entries of their keys are removed, and they have no weight in hand. Nor does an
+//! operation that locks several shards hold some while it waits for others. So the write whose turn it is finds room as soon as
+//! the other operations are done, and no write fails by chance.
 //!
 //! If not all entries may be evicted, a write keeps the former entry of its key, and so must not wait for others that could
 //! need it. It tries again for a moment while other shards are locked, and is then refused.

@@ -46,12 +46,12 @@ fn locks_in_ascending_order_exclude_each_other() {
     let locks = numbers(2);
     let other = {
         let locks = locks.clone();
-        thread::spawn(move || locks.lock_ascending([0, 1]).iter().for_each(|number| increment(number)))
+        thread::spawn(move || locks.lock_ascending(&[0, 1]).iter().for_each(|number| increment(number)))
     };
     increment(&locks.lock(1));
     increment(&locks.lock(0));
     other.join().expect("no panic");
-    assert_eq!(locks.lock_ascending([0, 1]).iter().map(|number| read(number)).collect::<Vec<_>>(), [2, 2]);
+    assert_eq!(locks.lock_ascending(&[0, 1]).iter().map(|number| read(number)).collect::<Vec<_>>(), [2, 2]);
 }
 
 fn lock_that_is_only_tried_excludes_others() {

@@ -35,7 +35,8 @@ pub struct Locked<'a, O = Infallible> {
 impl<O> Cache<O> {
     /// Locks the shards of these keys, for a few short operations on them.
     ///
-    /// Cost: one lock per shard that has a key. Locks are acquired in ascending order, so such calls cannot deadlock.
+    /// Cost: one lock per shard that has a key. If one of them is held for long, the others are released meanwhile, so that
+    /// such calls cannot deadlock.
     pub fn lock_all<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> Locked<'_, O> {
         let mut numbers: Vec<usize> = keys.into_iter().map(|key| self.locate(&key).shard).collect();
         numbers.sort_unstable();
@@ -45,7 +46,7 @@ impl<O> Cache<O> {
 
     /// Locks shards, whose indices ascend.
     pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_, O> {
-        let shards = self.shards().lock_ascending(numbers.iter().copied());
+        let shards = self.shards().lock_ascending(&numbers);
         Locked { cache: self, numbers, shards, removed: Some(RemovedEntries::new()) }
     }
 }

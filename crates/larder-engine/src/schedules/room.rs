@@ -26,6 +26,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "room::edits_that_need_each_others_room_are_never_refused",
         edits_that_need_each_others_room_are_never_refused,
     ),
+    (
+        "room::insert_that_needs_room_beside_several_locks_is_stored",
+        insert_that_needs_room_beside_several_locks_is_stored,
+    ),
     ("room::insert_that_waits_for_room_is_one_step", insert_that_waits_for_room_is_one_step),
     ("room::weight_observed_never_exceeds_capacity", weight_observed_never_exceeds_capacity),
     ("room::set_capacity_lower_holds_when_it_returns", set_capacity_lower_holds_when_it_returns),
@@ -107,6 +111,29 @@ fn updates_that_need_each_others_room_are_all_stored() {
         let key = raw::Key { space: 0, name: &name };
         cache.update(key, |_| (raw::UpdateOp::Put(record, crate::Ttl::Never), ())).is_ok()
     });
+}
+
+/// The only entry that can make room is in the lower of two shards, which somebody else has locked and who waits for the upper.
+fn insert_that_needs_room_beside_several_locks_is_stored() {
+    let cache: raw::Cache =
+        raw::Cache::builder().weight(10, |_, ()| 10).shards(2).build().expect("valid options");
+    let [lower, upper] = [0, 1].map(|shard| {
+        let is_there = |name: &[u8; 4]| cache.locate(&raw::Key { space: 0, name }).shard == shard;
+        (0u32..).map(u32::to_le_bytes).find(is_there).expect("every shard has keys")
+    });
+    let insert = |cache: &raw::Cache, name: &[u8]| {
+        cache.insert_with_ttl(raw::Record::new(raw::Key { space: 0, name }, &[]), (), crate::Ttl::Never)
+    };
+    assert!(!insert(&cache, &lower).is_refused());
+    let other = {
+        let cache = cache.clone();
+        thread::spawn(move || {
+            drop(cache.lock_all([&lower, &upper].map(|name| raw::Key { space: 0, name })));
+        })
+    };
+    assert!(!insert(&cache, &upper).is_refused());
+    other.join().expect("no panic");
+    cache.validate();
 }
 
 /// Each of two objects grows until only one has room: the other one is evicted, before its edit or after.
