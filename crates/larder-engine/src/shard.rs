@@ -516,8 +516,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     fn victim_of_some(&mut self, incoming: u64, keep: Option<u32>, now: u64) -> Option<Queued> {
         let slots = &self.slots;
         let nearest = self.timing.as_mut().and_then(|timing| {
-            let allowed = |id| Some(id) != keep && slots.weight(id) > 0;
-            timing.next_expired(now).or_else(|| timing.nearest(now, allowed))
+            let expired = timing.next_expired(now).filter(|id| Some(*id) != keep);
+            expired.or_else(|| timing.nearest(now, keep, |id| slots.weight(id) > 0))
         });
         let expired = nearest.filter(|&id| !self.is_live(id, now));
         let slot = match self.evictable {

@@ -77,12 +77,19 @@ impl Timing {
         }
     }
 
-    /// The slot whose time is over next, of those that are over at `now`, and those with a deadline that are `allowed`.
-    pub(super) fn nearest(&mut self, now: u64, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The slot whose time is over next, of those that are over at `now`, and those with a deadline that are `allowed`; not
+    /// `keep`.
+    pub(super) fn nearest(
+        &mut self,
+        now: u64,
+        keep: Option<u32>,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let (deadlines, idle) = (&self.deadlines, &self.idle);
         self.wheel.nearest(|id| {
             let due = due(deadlines, idle, id);
-            (due <= now || deadlines.get(id) < NEVER && allowed(id)).then_some(due)
+            let is_candidate = due <= now || deadlines.get(id) < NEVER && allowed(id);
+            (Some(id) != keep && is_candidate).then_some(due)
         })
     }
 

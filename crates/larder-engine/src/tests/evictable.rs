@@ -231,6 +231,32 @@ fn edited_object_is_not_refused_unless_all_may_be_evicted() {
     }
 }
 
+/// An edit that grew an object and ended its time to live evicted it for its own room, and left its weight behind.
+#[test]
+fn edit_that_ends_its_own_time_to_live_leaves_no_weight() {
+    let weigh = |record: &raw::Record<u64>, (): &()| record.object().copied().unwrap_or_default();
+    for evictable in CHOICES {
+        let (clock, hand) = Clock::manual();
+        hand.advance(Duration::from_secs(100));
+        let builder = raw::Cache::<u64>::builder().weight(100, weigh).shards(1).clock(clock);
+        let cache: raw::Cache<u64> = builder.evictable(evictable).build().expect("valid options");
+        let (edited, other) = (Key { space: 0, name: b"a" }, Key { space: 0, name: b"b" });
+        for key in [edited, other] {
+            cache.insert_with_ttl(raw::Record::with_object(key, Box::new(50)), (), Ttl::Never);
+        }
+        let update = cache.update(edited, |entry| {
+            if let Some(raw::ValueMut::Object(weight)) = entry.map(raw::Entry::into_value_mut) {
+                *weight = 80;
+            }
+            (UpdateOp::Edited(Ttl::At(0)), ())
+        });
+        assert!(update.is_ok(), "{evictable:?}");
+        cache.validate();
+        cache.clear();
+        assert_eq!(cache.weight(), 0, "{evictable:?}");
+    }
+}
+
 /// A write that only evicted entries of other threads can make room for must find them, and none may be refused as long as
 /// there are any.
 #[test]
