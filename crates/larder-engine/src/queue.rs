@@ -78,10 +78,32 @@ impl Queue {
 
     /// The first entry that is not in the slot `keep`.
     #[inline]
-    pub(crate) fn front_but(&self, keep: Option<u32>) -> Option<Queued> {
-        self.front()
-            .filter(|front| Some(front.slot) != keep)
-            .or_else(|| self.iter().find(|entry| Some(entry.slot) != keep))
+    pub(crate) fn front_but(&mut self, slots: &mut Slots, keep: Option<u32>) -> Option<Queued> {
+        let front = self.front()?;
+        if Some(front.slot) == keep { self.second(slots, front) } else { Some(front) }
+    }
+
+    /// The entry behind the first, which moves up to it: the holes between them, which a row of victims leaves, are passed
+    /// once.
+    #[cold]
+    fn second(&mut self, slots: &mut Slots, front: Queued) -> Option<Queued> {
+        if self.len == 1 {
+            return None;
+        }
+        let second = (1..self.span).find(|n| self.at(*n).is_some())?;
+        self.ring.set(self.head, NONE);
+        self.head = self.index(second - 1);
+        self.span -= second - 1;
+        self.place(slots, self.head, front);
+        self.at(1)
+    }
+
+    /// Writes an entry to an index of the ring.
+    #[inline]
+    fn place(&mut self, slots: &mut Slots, index: u32, entry: Queued) {
+        self.ring.set(index, entry.slot);
+        self.ranks[index as usize] = entry.rank;
+        slots.set_queue_index(entry.slot, index);
     }
 
     /// How many positions the queue has, those of removed entries included.
@@ -105,10 +127,7 @@ impl Queue {
         if self.span as usize == self.ring.len() {
             self.compact(slots);
         }
-        let index = self.index(self.span);
-        self.ring.set(index, entry.slot);
-        self.ranks[index as usize] = entry.rank;
-        slots.set_queue_index(entry.slot, index);
+        self.place(slots, self.index(self.span), entry);
         self.span += 1;
         self.len += 1;
         self.weight += slots.weight(entry.slot);
@@ -207,10 +226,8 @@ impl Queue {
             let Some(entry) = self.at(n) else { continue };
             let index = self.index(end);
             if end < n {
-                self.ring.set(index, entry.slot);
-                self.ranks[index as usize] = entry.rank;
+                self.place(slots, index, entry);
                 self.ring.set(self.index(n), NONE);
-                slots.set_queue_index(entry.slot, index);
             }
             end += 1;
         }
@@ -255,9 +272,25 @@ mod tests {
                 }
                 prop_assert_eq!(queue.collect(&slots), model.clone());
                 prop_assert_eq!(queue.front(), model.first().copied());
-                prop_assert_eq!(queue.front_but(queue.front().map(|front| front.slot)), model.get(1).copied());
+                let front = queue.front().map(|front| front.slot);
+                prop_assert_eq!(queue.front_but(&mut slots, front), model.get(1).copied());
+                prop_assert_eq!(queue.collect(&slots), model.clone());
             }
         }
+    }
+
+    /// An overwrite that made the oldest entry heavier passed all holes of its victims again for each further one.
+    #[test]
+    fn holes_behind_a_front_that_is_kept_are_passed_once() {
+        let (mut queue, mut slots) = (Queue::new(), Slots::new(1_000, false));
+        (0..1_000).for_each(|slot| queue.push_back(&mut slots, queued(slot)));
+        for removed in 1..1_000 {
+            assert_eq!(queue.front_but(&mut slots, Some(0)), Some(queued(removed)));
+            assert_eq!(queue.span(), 1_001 - removed, "no hole before the second entry");
+            queue.unlink(&slots, removed);
+        }
+        assert_eq!(queue.front_but(&mut slots, Some(0)), None);
+        assert_eq!(queue.collect(&slots), [queued(0)]);
     }
 
     #[test]

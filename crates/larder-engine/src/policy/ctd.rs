@@ -186,7 +186,7 @@ impl Ctd {
             self.prefetch_ahead(&self.main, slots, entries);
             self.main.requeue(slots, resident);
         }
-        self.main.front_but(keep)
+        self.main.front_but(slots, keep)
     }
 
     /// Decides which of two entries leaves: the newcomer at the end of the window, or the resident under the hand. A
@@ -304,7 +304,7 @@ impl Evict for Ctd {
         self.contest.learn(entries);
         let held = self.window.weight() + self.main.weight();
         let window_target = self.window_share.of(held);
-        let candidate = self.window.front_but(keep);
+        let candidate = self.window.front_but(slots, keep);
         let resident = self.main_victim(slots, entries, keep);
         let (Some(candidate), Some(resident)) = (candidate, resident) else { return resident.or(candidate) };
         if self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate.slot) {

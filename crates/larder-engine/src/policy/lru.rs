@@ -33,8 +33,14 @@ impl Evict for Lru {
         self.0.reweigh(from, to);
     }
 
-    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<Queued> {
-        self.0.front_but(keep)
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        _: &mut impl Entries,
+        _: u64,
+        keep: Option<u32>,
+    ) -> Option<Queued> {
+        self.0.front_but(slots, keep)
     }
 
     fn relocate(&mut self, moves: &Moves) {

@@ -45,14 +45,20 @@ impl Evict for Random {
         self.present.reweigh(from, to);
     }
 
-    fn victim(&mut self, _: &mut Slots, _: &mut impl Entries, _: u64, keep: Option<u32>) -> Option<Queued> {
+    fn victim(
+        &mut self,
+        slots: &mut Slots,
+        _: &mut impl Entries,
+        _: u64,
+        keep: Option<u32>,
+    ) -> Option<Queued> {
         for _ in 0..TRIES {
             let position = self.below(self.present.span());
             if let Some(entry) = self.present.at(position).filter(|entry| Some(entry.slot) != keep) {
                 return Some(entry);
             }
         }
-        self.present.front_but(keep)
+        self.present.front_but(slots, keep)
     }
 
     fn relocate(&mut self, moves: &Moves) {

@@ -47,7 +47,7 @@ impl S3Fifo {
             entries.set_mark(resident.slot, mark.saturating_sub(1).max(IN_MAIN));
             self.main.requeue(slots, resident);
         }
-        self.main.front_but(keep)
+        self.main.front_but(slots, keep)
     }
 }
 
@@ -80,7 +80,7 @@ impl Evict for S3Fifo {
             let held = self.small.weight() + self.main.weight();
             // Not multiplied by ten, which would overflow.
             let small_is_over = self.small.weight() + incoming > held / SMALL_SHARE;
-            let Some(entry) = self.small.front_but(keep).filter(|_| small_is_over) else { break };
+            let Some(entry) = self.small.front_but(slots, keep).filter(|_| small_is_over) else { break };
             if entries.mark(entry.slot) == 0 {
                 self.ghosts.remember(entry.rank, self.main.len());
                 return Some(entry);
@@ -89,7 +89,7 @@ impl Evict for S3Fifo {
             entries.set_mark(entry.slot, IN_MAIN);
             self.main.push_back(slots, entry);
         }
-        self.main_victim(slots, entries, keep).or_else(|| self.small.front_but(keep))
+        self.main_victim(slots, entries, keep).or_else(|| self.small.front_but(slots, keep))
     }
 
     fn relocate(&mut self, moves: &Moves) {
