@@ -27,7 +27,7 @@ use crate::budget::InHand;
 use crate::entry::Cause;
 use crate::expiry::Wheel;
 use crate::load::flights::Flights;
-use crate::policy::{Entries, Evictable, Hits, OnHit, Policy, Queues, hit_class, with_one_more_hit};
+use crate::policy::{Entries, Evictable, Hits, NOT_QUEUED, OnHit, Policy, Queues, with_one_more_hit};
 use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::Slots;
@@ -236,7 +236,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             return self.record_miss(hash, true);
         }
         let mark = self.table.mark(id);
-        self.hits[hit_class(mark)] += 1;
+        self.hits.count(mark);
         if self.counts_only {
             self.count_hit(id, mark);
         }
@@ -336,7 +336,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
         let mark = match self.is_queued(entry.slot, weight) {
             true => self.queues.insert(&mut self.slots, entry, &self.hits),
-            false => 0,
+            false => NOT_QUEUED,
         };
         self.table.set_mark(entry.slot, mark);
     }
@@ -585,7 +585,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// The counters so far and the number of entries.
     pub(crate) fn stats(&self) -> Stats {
-        let (hits, entries) = (self.stats.hits + self.hits.iter().sum::<u64>(), self.len() as u64);
+        let (hits, entries) = (self.stats.hits + self.hits.sum(), self.len() as u64);
         Stats { hits, entries, miss_causes: self.misses.causes(), ..self.stats }
     }
 }

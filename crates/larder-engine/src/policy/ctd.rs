@@ -75,7 +75,7 @@ pub(crate) struct Ctd {
     sketch: Option<Sketch>,
     window_share: Share,
     /// The hits at the start of the current sample, and the insertions since then.
-    sample_from: Hits,
+    sample_from: [u64; 2],
     inserts: u64,
     contest: Contest,
     /// The resident that won the last contest, and how many in a row.
@@ -90,7 +90,7 @@ impl Ctd {
             main: Queue::new(),
             sketch: None,
             window_share: Share::new(MIN_WINDOW),
-            sample_from: Hits::default(),
+            sample_from: [0; 2],
             inserts: 0,
             contest: Contest::new(),
             winner: NONE,
@@ -146,11 +146,12 @@ impl Ctd {
     /// Moves the border between window and main when a sample is complete.
     #[inline]
     fn adapt_window(&mut self, hits: &Hits) {
-        let [in_window, in_main] = [hits[0] - self.sample_from[0], hits[1] - self.sample_from[1]];
+        let by_queue = hits.by_queue();
+        let [in_window, in_main] = [by_queue[0] - self.sample_from[0], by_queue[1] - self.sample_from[1]];
         let requests = in_window + in_main + self.inserts;
         if requests >= SAMPLE_PER_ENTRY * self.len() as u64 {
             self.move_border(in_window, in_main);
-            (self.sample_from, self.inserts) = (*hits, 0);
+            (self.sample_from, self.inserts) = (by_queue, 0);
         }
     }
 

@@ -94,8 +94,11 @@ pub(crate) trait Entries {
 const MAX_HITS: u8 = 3;
 /// The bit of a mark that tells in which of two queues its entry is, for policies that have two.
 const IN_MAIN: u8 = 4;
-/// The bit of a mark that tells that the CLOCK hand has taken hits of its entry, for policies that observe this.
+/// The bit of a mark that tells that the CLOCK hand has taken hits of its entry, for policies that observe this. Only entries
+/// in main have it.
 const USED: u8 = 8;
+/// The mark of an entry that the policy does not have, beside its hits.
+pub(crate) const NOT_QUEUED: u8 = USED;
 
 /// What the shard does for the policy on a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,13 +110,27 @@ pub(crate) enum OnHit {
     Tell,
 }
 
-/// The hits so far, in total, on entries without and with `IN_MAIN` in their mark.
-pub(crate) type Hits = [u64; 2];
+/// The hits so far, in total, by the two upper bits of the marks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hits([u64; 4]);
 
-/// The index in [`Hits`] of an entry with this mark.
-#[inline]
-pub(crate) fn hit_class(mark: u8) -> usize {
-    usize::from(mark & IN_MAIN != 0)
+impl Hits {
+    /// Counts a hit on an entry with this mark.
+    #[inline]
+    pub(crate) fn count(&mut self, mark: u8) {
+        self.0[usize::from(mark >> 2) % 4] += 1;
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The hits on queued entries without and with `IN_MAIN`.
+    #[inline]
+    fn by_queue(&self) -> [u64; 2] {
+        let [others, main, _not_queued, used] = self.0;
+        [others, main + used]
+    }
 }
 
 /// The mark after one more hit.

@@ -37,7 +37,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.timing = None;
         self.counts_only = self.on_hit == OnHit::Count;
         // The policy begins to count them anew.
-        self.stats.hits += self.hits.iter().sum::<u64>();
+        self.stats.hits += self.hits.sum();
         self.hits = Hits::default();
     }
 

@@ -257,6 +257,40 @@ fn edit_that_ends_its_own_time_to_live_leaves_no_weight() {
     }
 }
 
+/// Hits on entries that stay counted as hits on new ones, so that the window grew and a scan drove out the hot keys.
+#[test]
+fn hits_on_entries_that_stay_cost_the_others_no_hits() {
+    let hit_ratio = |hits_on_others: u32| {
+        let cache: Cache<u32, ()> = Cache::builder()
+            .entries(2_000)
+            .evictable(Evictable::Timed)
+            .shards(1)
+            .build()
+            .expect("valid options");
+        (0..1_000).for_each(|stays| _ = cache.insert(u32::MAX - stays, ()));
+        let mut random = 1u32;
+        let mut below = |limit: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((u64::from(random) * u64::from(limit)) >> 32) as u32
+        };
+        let (mut scanned, mut hits, requests) = (10_000, 0, 300_000);
+        for request in 0..requests {
+            (0..hits_on_others).for_each(|_| _ = cache.get(&(u32::MAX - below(1_000))));
+            let is_hot = below(2) == 0;
+            scanned += u32::from(!is_hot);
+            let key = if is_hot { below(1_500) } else { scanned };
+            let hit = cache.get(&key).is_some();
+            if !hit {
+                cache.insert_with_ttl(key, (), secs(1_000));
+            }
+            hits += u32::from(hit && request >= requests / 2);
+        }
+        f64::from(hits) / f64::from(requests / 2)
+    };
+    let (alone, beside_hits) = (hit_ratio(0), hit_ratio(5));
+    assert!(beside_hits > alone - 0.02, "{alone} alone, {beside_hits} beside hits on entries that stay");
+}
+
 /// A write that only evicted entries of other threads can make room for must find them, and none may be refused as long as
 /// there are any.
 #[test]
