@@ -571,7 +571,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     ) -> usize {
         for examined in 0..most {
             let Some(timing) = &mut self.timing else { return examined };
-            let Some(id) = timing.wheel.next(now) else { return examined };
+            let Some(id) = timing.next_leaving(now) else { return examined };
             if timing.due(id) > now {
                 timing.register(id);
                 continue;

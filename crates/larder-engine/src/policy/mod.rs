@@ -53,7 +53,7 @@ impl Policy {
 /// Which entries may be evicted. It can be changed while the cache is used: see [`crate::Cache::set_evictable`].
 ///
 /// With any other choice than [`Evictable::All`], a cache is also a store: a value that finds no room is refused, and the
-/// former value of its key stays. Expired entries make room first.
+/// former value of its key stays. Expired entries make room first, each a quarter of a second after its deadline at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Evictable {

@@ -12,6 +12,8 @@ pub(super) struct Timing {
     /// The time of the last read or write, and the time to idle.
     idle: Option<(Timestamps, u64)>,
     pub(super) wheel: Wheel,
+    /// The slot that has left the wheel because its entry was to be removed. The entry stays if a listener panics.
+    pub(super) leaving: Option<u32>,
 }
 
 impl Timing {
@@ -20,6 +22,7 @@ impl Timing {
             deadlines: Timestamps::new(slots, now),
             idle: tti_ms.map(|tti| (Timestamps::new(slots, now), tti)),
             wheel: Wheel::new(slots, now),
+            leaving: None,
         }
     }
 
@@ -32,6 +35,7 @@ impl Timing {
                 .as_ref()
                 .map(|(used_at, tti)| (used_at.moved(moves, now.saturating_sub(*tti)), *tti)),
             wheel: Wheel::new(moves.slots(), now),
+            leaving: None,
         }
     }
 
@@ -57,12 +61,24 @@ impl Timing {
     /// Forgets the entry that leaves a slot, and returns its deadline.
     pub(super) fn forget(&mut self, id: u32) -> u64 {
         self.wheel.unregister(id);
+        if self.leaving == Some(id) {
+            self.leaving = None;
+        }
         let deadline = self.deadlines.get(id);
         self.deadlines.set(id, NEVER);
         if let Some((used_at, _)) = &mut self.idle {
             used_at.set(id, NEVER);
         }
         deadline
+    }
+
+    /// Takes the next slot that may be due out of the wheel, to be removed at once or registered again.
+    pub(super) fn next_leaving(&mut self, now: u64) -> Option<u32> {
+        if let Some(stayed) = self.leaving.take() {
+            self.register(stayed);
+        }
+        self.leaving = self.wheel.next(now);
+        self.leaving
     }
 
     /// The next slot whose time is over, as far as the wheel has found them.

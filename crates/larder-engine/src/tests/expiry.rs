@@ -1,6 +1,8 @@
 //! An entry is readable until its deadline and not a millisecond longer.
 
 use crate::{Cache, Clock, Inserted, ManualClock, Op, Ttl};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const fn ms(n: u64) -> Duration {
@@ -20,6 +22,30 @@ fn timed(ttl: Option<Duration>, tti: Option<Duration>) -> (Cache<u32, u32>, Manu
         builder = builder.tti(tti);
     }
     (builder.build().expect("valid options"), hand)
+}
+
+/// The entry was told of as lost, stayed, and was never looked at again.
+#[test]
+fn entry_stays_due_after_a_panic_of_the_loss_listener() {
+    let (clock, hand) = Clock::manual();
+    let panics = AtomicBool::new(true);
+    let cache: Cache<u32, u32> = Cache::builder()
+        .entries(100)
+        .shards(1)
+        .ttl(ms(100))
+        .clock(clock)
+        .loss_listener(move |_, _| assert!(!panics.swap(false, Ordering::Relaxed), "the first time"))
+        .build()
+        .expect("valid options");
+    (0..10).for_each(|key| _ = cache.insert(key, key));
+    hand.advance(ms(100) + TICK);
+    assert!(catch_unwind(AssertUnwindSafe(|| cache.run_due(100))).is_err());
+    assert_eq!(cache.len(), 10);
+    cache.validate();
+    hand.advance(TICK);
+    cache.run_due(100);
+    assert!(cache.is_empty());
+    cache.validate();
 }
 
 #[test]
