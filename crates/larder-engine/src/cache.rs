@@ -290,8 +290,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Removes every entry for which `keep` returns false. `keep` runs under the lock of a shard, about 128 entries at a
-    /// time; entries that are stored meanwhile may or may not be passed to it. Loads under way can no longer commit: they
-    /// have no value yet that `keep` could judge.
+    /// time; entries that are stored meanwhile may or may not be passed to it, and those that have expired and are not
+    /// reclaimed yet are. Loads under way can no longer commit: they have no value yet that `keep` could judge.
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.retain_from(0, usize::MAX, keep);
     }
