@@ -13,7 +13,7 @@ use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::{Evictable, Policy};
 use crate::records::Record;
-use crate::shard::{Hasher, LossListener, Partition, RemovedEntries, Shard};
+use crate::shard::{Hasher, LossListener, Partition, RemovedEntries, Shard, Shared};
 use crate::stats::{PartitionStats, Stats};
 use crate::sync::{Mutex, thread};
 use crate::table::{RANK_END, rank};
@@ -81,8 +81,7 @@ struct Inner<K, V> {
     evicts_all: AtomicBool,
     /// Held while that changes.
     changing_evictable: Mutex<()>,
-    /// How often an entry has become evictable that was not.
-    newly_evictable: Arc<AtomicU64>,
+    shared: Arc<Shared>,
     /// The last [search](room::Search) of all shards that has found nothing to evict.
     searched_in_vain: AtomicU64,
     /// The shard to evict from next when the weight exceeds the capacity.
@@ -111,11 +110,11 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let weighed = settings.weigher.is_some();
         let partitions = settings.partitions;
         let policy = (settings.policy, settings.evictable);
-        let newly_evictable = Arc::new(AtomicU64::new(0));
+        let shared = Arc::new(Shared::new(settings.capacity, settings.shards));
         let shard = |_| {
-            let newly_evictable = Arc::clone(&newly_evictable);
+            let shared = Arc::clone(&shared);
             let mut shard =
-                Shard::new(policy, newly_evictable, weighed, settings.tti_ms, expected, hasher, partitions);
+                Shard::new(policy, shared, weighed, settings.tti_ms, expected, hasher, partitions);
             shard.loss_listener.clone_from(&settings.loss_listener);
             shard
         };
@@ -127,7 +126,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
                 evicts_all: AtomicBool::new(settings.evictable == Evictable::All),
                 changing_evictable: Mutex::new(()),
-                newly_evictable,
+                shared,
                 searched_in_vain: AtomicU64::new(room::NO_SEARCH),
                 next_victim: AtomicUsize::new(0),
                 making_room: Mutex::new(()),

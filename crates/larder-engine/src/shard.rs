@@ -15,6 +15,7 @@ mod misses;
 mod partitions;
 mod prefetch;
 mod removed;
+mod shared;
 mod timing;
 mod validate;
 
@@ -22,6 +23,7 @@ use self::misses::MissLog;
 pub(crate) use self::partitions::Partition;
 use self::partitions::Partitions;
 pub(crate) use self::removed::{LossListener, RemovedEntries, RemovedEntry};
+pub(crate) use self::shared::Shared;
 use self::timing::Timing;
 use crate::budget::InHand;
 use crate::entry::Cause;
@@ -37,7 +39,7 @@ use crate::timestamps::NEVER;
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The hasher of the keys of a cache. The fast variant of it maps consecutive integers to equal steps, and in a few of a
 /// hundred processes, which differ by their seeds, these steps share few groups and tags.
@@ -59,8 +61,9 @@ pub(crate) struct Shard<K, V> {
     queues: Queues,
     policy: Policy,
     evictable: Evictable,
-    /// Raised when an entry becomes evictable that was not, of the whole cache.
-    newly_evictable: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+    /// The surplus of the entries that the policy has.
+    surplus: u64,
     tti_ms: Option<u64>,
     hasher: Hasher,
     /// The number of entries that this shard is expected to hold when the cache is full.
@@ -116,7 +119,7 @@ impl<K: Hash, V> Entries for View<'_, K, V> {
 impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn new(
         (policy, evictable): (Policy, Evictable),
-        newly_evictable: Arc<AtomicU64>,
+        shared: Arc<Shared>,
         weighed: bool,
         tti_ms: Option<u64>,
         expected: usize,
@@ -137,7 +140,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             queues,
             policy,
             evictable,
-            newly_evictable,
+            shared,
+            surplus: 0,
             tti_ms,
             hasher,
             expected,
@@ -332,11 +336,13 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     #[inline]
     fn enqueue(&mut self, entry: Queued, weight: u64) {
         if self.evictable.is_timed() {
-            self.newly_evictable.fetch_add(1, Ordering::Release);
+            self.shared.newly_evictable.fetch_add(1, Ordering::Release);
         }
-        let mark = match self.is_queued(entry.slot, weight) {
-            true => self.queues.insert(&mut self.slots, entry, &self.hits),
-            false => NOT_QUEUED,
+        let mark = if self.is_queued(entry.slot, weight) {
+            self.change_surplus(0, weight);
+            self.queues.insert(&mut self.slots, entry, &self.hits)
+        } else {
+            NOT_QUEUED
         };
         self.table.set_mark(entry.slot, mark);
     }
@@ -345,8 +351,25 @@ impl<K: Hash + Eq, V> Shard<K, V> {
     #[inline]
     fn dequeue(&mut self, entry: Queued, weight: u64) {
         if self.is_queued(entry.slot, weight) {
+            self.change_surplus(weight, 0);
             self.queues.remove(&mut self.slots, entry, self.table.mark(entry.slot));
         }
+    }
+
+    /// Counts the surplus of an entry whose weight changes. Zero is that of one that the policy does not have.
+    #[inline]
+    fn change_surplus(&mut self, from: u64, to: u64) {
+        let (less, more) = (self.shared.surplus_of(from), self.shared.surplus_of(to));
+        if more != less {
+            self.surplus = self.surplus - less + more;
+            self.shared.change_surplus(more, less);
+        }
+    }
+
+    /// What the entries that the policy has weigh without their surplus.
+    #[inline]
+    pub(crate) fn light_weight(&self) -> u64 {
+        self.queues.weight() - self.surplus
     }
 
     /// Changes which entries may be evicted.
@@ -387,6 +410,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         if (former == 0) == (weight == 0) {
             self.slots.set_weight(id, weight);
             if self.is_queued(id, weight) {
+                self.change_surplus(former, weight);
                 self.queues.reweigh(self.table.mark(id), former, weight);
             }
         } else {

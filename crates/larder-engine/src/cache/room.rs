@@ -1,5 +1,9 @@
 //! Making room for a new entry: from what is free, then from its own shard, then from the others.
 //!
+//! If entries differ in weight, writes that evict from their own shards alone let these drift apart: who evicts a heavy entry
+//! for a light one leaves the rest to all shards, and never gets it back. So a write whose shard has clearly less than an equal
+//! share evicts from shards that have more.
+//!
 //! A write that evicts from other shards holds its own, so it must not wait for theirs: two writes that do could wait for
 //! each other. It skips shards that are locked. If it finds no room in this way, it makes room *in turn*: one write at a
 //! time, which tries again until it succeeds. The writes that wait for their turn hold nothing that it could need: their
@@ -23,6 +27,11 @@ use std::sync::atomic::Ordering;
 pub(crate) const ROUNDS_BEFORE_REFUSAL: u32 = 20;
 /// How often a write whose turn it is looks for room: about a second. More means that a closure under a lock does not end.
 const ROUNDS_IN_TURN: u32 = 10_000;
+
+/// A shard that lacks less than this fraction of its share evicts its own entries: equal ones are never quite equally many.
+const TOLERATED_LACK: u64 = 16;
+/// How many shards in a row a write looks at that have no more than their share.
+const MAX_IN_VAIN: usize = 16;
 
 /// Why no room could be made at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +61,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         removed: &mut RemovedEntries<K, V>,
     ) -> Result<(), Shortage> {
         let mut room = InHand::new(&self.inner.budget);
+        let mut may_balance = self.evicts_all() && self.inner.shards.len() > 1;
         while !room.reserve_rest(needed) {
+            if may_balance && shard.light_weight() < self.low_share(needed) {
+                // Once: if the heavier shards are locked, this one has to do.
+                may_balance = false;
+                self.evict_from_heavier(shard_index, needed, &mut room, now, removed);
+                continue;
+            }
             match shard.evict(needed, keep, now, removed) {
                 Some(freed) => room.add(freed),
                 None => {
@@ -74,10 +90,49 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(())
     }
 
+    /// What each shard has if they are equally heavy, beside an entry that weighs `needed`.
+    #[inline]
+    fn fair_share(&self, needed: u64) -> u64 {
+        let for_all = self.capacity().saturating_sub(needed).saturating_sub(self.inner.shared.surplus());
+        for_all >> self.inner.shards.len().trailing_zeros()
+    }
+
+    /// A shard that has less does not evict its own entries for one that weighs `needed`.
+    #[inline]
+    fn low_share(&self, needed: u64) -> u64 {
+        let fair = self.fair_share(needed);
+        fair - fair / TOLERATED_LACK
+    }
+
+    /// Evicts from shards that have more than their share until `needed` is in hand, skipping those that are locked.
+    fn evict_from_heavier(
+        &self,
+        shard_index: usize,
+        needed: u64,
+        room: &mut InHand<'_>,
+        now: u64,
+        removed: &mut RemovedEntries<K, V>,
+    ) {
+        let (shards, fair) = (&self.inner.shards, self.fair_share(needed));
+        let first = self.inner.next_victim.fetch_add(1, Ordering::Relaxed);
+        let mut in_vain = 0;
+        for other in (0..shards.len()).map(|step| first.wrapping_add(step) % shards.len()) {
+            if in_vain == MAX_IN_VAIN || room.reserve_rest(needed) {
+                return;
+            }
+            let other = if other == shard_index { None } else { shards.try_lock_beside(other) };
+            in_vain += 1;
+            if let Some(mut other) = other.filter(|other| other.light_weight() > fair) {
+                in_vain = 0;
+                evict_while(&mut other, |other| other.light_weight() > fair, needed, room, now, removed);
+            }
+        }
+    }
+
     /// Begins a search of all shards for an entry to evict; `None` if such a search was in vain. A refused write should not
     /// cost a lock per shard, and until the clock advances, only an entry that becomes evictable changes the result.
     pub(crate) fn begin_search(&self, now: u64) -> Option<Search> {
-        let changes = self.inner.newly_evictable.load(Ordering::Acquire);
+        let changes = self.inner.shared.newly_evictable.load(Ordering::Acquire);
         let search = Search(now << 16 | changes & 0xffff);
         (self.evicts_all() || self.inner.searched_in_vain.load(Ordering::Relaxed) != search.0)
             .then_some(search)
@@ -190,11 +245,23 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 shortage = Shortage::OthersLocked;
                 continue;
             };
-            while !room.reserve_rest(needed) {
-                let Some(freed) = other.evict(needed, None, now, removed) else { break };
-                room.add(freed);
-            }
+            evict_while(&mut other, |_| true, needed, room, now, removed);
         }
         if room.reserve_rest(needed) { Ok(()) } else { Err(shortage) }
+    }
+}
+
+/// Evicts from a shard, while it `may` lose entries, until `needed` is in hand.
+fn evict_while<K: Hash + Eq, V>(
+    shard: &mut Shard<K, V>,
+    may: impl Fn(&Shard<K, V>) -> bool,
+    needed: u64,
+    room: &mut InHand<'_>,
+    now: u64,
+    removed: &mut RemovedEntries<K, V>,
+) {
+    while !room.reserve_rest(needed) && may(shard) {
+        let Some(freed) = shard.evict(needed, None, now, removed) else { return };
+        room.add(freed);
     }
 }

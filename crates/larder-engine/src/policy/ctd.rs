@@ -303,7 +303,7 @@ impl Evict for Ctd {
     ) -> Option<Queued> {
         self.ensure_sketch();
         self.contest.learn(entries);
-        let held = self.window.weight() + self.main.weight();
+        let held = self.weight();
         let window_target = self.window_share.of(held);
         let candidate = self.window.front_but(slots, keep);
         let resident = self.main_victim(slots, entries, keep);
@@ -313,6 +313,10 @@ impl Evict for Ctd {
             return Some(self.decide(slots, entries, candidate, resident));
         }
         Some(resident)
+    }
+
+    fn weight(&self) -> u64 {
+        self.window.weight() + self.main.weight()
     }
 
     fn relocate(&mut self, moves: &Moves) {

@@ -39,6 +39,10 @@ impl Evict for Fifo {
         self.0.front_but(slots, keep)
     }
 
+    fn weight(&self) -> u64 {
+        self.0.weight()
+    }
+
     fn relocate(&mut self, moves: &Moves) {
         self.0.relocate(moves);
     }

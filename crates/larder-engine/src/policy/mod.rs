@@ -160,6 +160,8 @@ pub(crate) trait Evict {
         incoming: u64,
         keep: Option<u32>,
     ) -> Option<Queued>;
+    /// The sum of the weights of all entries.
+    fn weight(&self) -> u64;
     /// Renames the slots after the table has grown.
     fn relocate(&mut self, moves: &Moves);
     /// Calls `visit` with each entry, in any order.
@@ -243,6 +245,11 @@ impl Queues {
         keep: Option<u32>,
     ) -> Option<Queued> {
         each!(self, queues => queues.victim(slots, entries, incoming, keep))
+    }
+
+    #[inline]
+    pub(crate) fn weight(&self) -> u64 {
+        each!(self, queues => queues.weight())
     }
 
     pub(crate) fn relocate(&mut self, moves: &Moves) {

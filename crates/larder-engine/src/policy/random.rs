@@ -61,6 +61,10 @@ impl Evict for Random {
         self.present.front_but(slots, keep)
     }
 
+    fn weight(&self) -> u64 {
+        self.present.weight()
+    }
+
     fn relocate(&mut self, moves: &Moves) {
         self.present.relocate(moves);
     }

@@ -77,7 +77,7 @@ impl Evict for S3Fifo {
     ) -> Option<Queued> {
         self.full = true;
         for _ in 0..MAX_SECOND_CHANCES {
-            let held = self.small.weight() + self.main.weight();
+            let held = self.weight();
             // Not multiplied by ten, which would overflow.
             let small_is_over = self.small.weight() + incoming > held / SMALL_SHARE;
             let Some(entry) = self.small.front_but(slots, keep).filter(|_| small_is_over) else { break };
@@ -90,6 +90,10 @@ impl Evict for S3Fifo {
             self.main.push_back(slots, entry);
         }
         self.main_victim(slots, entries, keep).or_else(|| self.small.front_but(slots, keep))
+    }
+
+    fn weight(&self) -> u64 {
+        self.small.weight() + self.main.weight()
     }
 
     fn relocate(&mut self, moves: &Moves) {

@@ -24,6 +24,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             queued, evictable,
             "each entry that may be evicted and weighs something is on one queue, once"
         );
+        let surplus = evictable.iter().map(|entry| self.shared.surplus_of(self.weight(entry.slot)));
+        assert_eq!(self.surplus, surplus.sum::<u64>(), "each entry on a queue has its surplus counted");
         if let Some(timing) = &self.timing {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             let registered = timed.iter().filter(|&&id| timing.wheel.is_registered(id)).count();

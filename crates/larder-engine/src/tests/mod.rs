@@ -1,5 +1,6 @@
 //! Tests of the whole cache: against a model with random operations, and one file per promise.
 
+mod balance;
 mod bounds;
 mod evictable;
 mod expiry;
