@@ -150,15 +150,28 @@ impl Default for Clock {
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// Advances the clock.
+    /// Advances the clock, at most to 2^64 − 1 nanoseconds, some 584 years.
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(by.as_nanos() as u64, Ordering::AcqRel);
+        let by = by.as_nanos().try_into().unwrap_or(u64::MAX);
+        let later = |now: u64| Some(now.saturating_add(by));
+        _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn manual_clock_stops_at_its_end() {
+        let (clock, hand) = Clock::manual();
+        hand.advance(Duration::from_millis(1));
+        assert_eq!(clock.now(), Duration::from_millis(1));
+        for by in [Duration::MAX, Duration::from_millis(1)] {
+            hand.advance(by);
+            assert_eq!(clock.now(), Duration::from_nanos(u64::MAX));
+        }
+    }
 
     #[test]
     fn coarse_clock_follows_the_exact_one() {
