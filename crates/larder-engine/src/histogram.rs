@@ -10,11 +10,12 @@ use std::time::Duration;
 
 const PRECISION_BITS: u32 = 4;
 const STEPS: usize = 1 << PRECISION_BITS;
-/// Values of 2^44 ns (4.9 hours) and above share the last bucket.
+/// Values of 2^44 ns (4.9 hours) and above are in the last bucket, too.
 const TOP_BIT: u32 = 44;
 const BUCKETS: usize = (TOP_BIT - PRECISION_BITS + 1) as usize * STEPS;
 
-/// A shared histogram of durations.
+/// A shared histogram of durations. Those of more than 2^44 nanoseconds, 4.9 hours, are counted as so long, except in the
+/// sum and the maximum.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -44,7 +45,11 @@ impl Histogram {
         }
         let nanos = took.as_nanos().min(u64::MAX as u128) as u64;
         self.buckets[bucket_of(nanos)].fetch_add(n, Ordering::Relaxed);
-        self.sum_nanos.fetch_add(nanos.saturating_mul(n), Ordering::Relaxed);
+        let added = nanos.saturating_mul(n);
+        let former = self.sum_nanos.fetch_add(added, Ordering::Relaxed);
+        if former.checked_add(added).is_none() {
+            self.sum_nanos.store(u64::MAX, Ordering::Relaxed);
+        }
         if nanos > self.max_nanos.load(Ordering::Relaxed) {
             self.max_nanos.fetch_max(nanos, Ordering::Relaxed);
         }
@@ -80,7 +85,7 @@ impl HistogramSnapshot {
         self.buckets.iter().sum()
     }
 
-    /// The sum of the recorded durations.
+    /// The sum of the recorded durations, up to 2^64 − 1 nanoseconds, some 584 years.
     pub fn sum(&self) -> Duration {
         self.sum
     }
@@ -99,13 +104,13 @@ impl HistogramSnapshot {
     }
 
     /// The smallest duration that at least a share `q` (0 to 1) of the recorded ones does not exceed, at most 1/16 too
-    /// high; zero if there is none.
+    /// high, if it is not above [4.9 hours](Histogram); zero if there is none.
     pub fn quantile(&self, q: f64) -> Duration {
         let count = self.count();
         if count == 0 {
             return Duration::ZERO;
         }
-        let rank = ((q.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
+        let rank = rank(q, count);
         let mut seen = 0;
         for (bucket, n) in self.buckets.iter().enumerate() {
             seen += n;
@@ -116,7 +121,8 @@ impl HistogramSnapshot {
         self.max
     }
 
-    /// The number of recorded durations that do not exceed `limit`, within the precision of the buckets.
+    /// The number of recorded durations that do not exceed `limit`, within the precision of the buckets: all of them if the
+    /// limit is above [4.9 hours](Histogram).
     pub fn count_up_to(&self, limit: Duration) -> u64 {
         let last = bucket_of(limit.as_nanos().min(u64::MAX as u128) as u64);
         self.buckets.iter().take(last + 1).sum()
@@ -155,6 +161,13 @@ impl std::fmt::Debug for HistogramSnapshot {
             .field("max", &self.max)
             .finish()
     }
+}
+
+/// How many of so many durations are a share `q` of them, at least one.
+fn rank(q: f64, count: u64) -> u64 {
+    let share = q.clamp(0.0, 1.0) * count as f64;
+    // The share may be too high by the rounding of `q` and of the product: 0.07 of 100 is more than seven.
+    ((share * (1.0 - 2.0 * f64::EPSILON)).ceil() as u64).max(1)
 }
 
 fn bucket_of(nanos: u64) -> usize {
@@ -210,6 +223,26 @@ mod tests {
             assert!(measured >= micros && measured <= micros * 17.0 / 16.0, "{q}: {measured}");
         }
         assert_eq!(snapshot.mean(), Duration::from_nanos(500_500));
+    }
+
+    #[test]
+    fn rank_of_a_share_is_exact() {
+        for count in (1..=1_000).chain([1_000_000, 123_456_789]) {
+            for n in (1..=count).step_by((count / 1_000).max(1) as usize) {
+                assert_eq!(rank(n as f64 / count as f64, count), n, "of {count}");
+            }
+        }
+        assert_eq!([0.0, 0.001, 0.011, 1.0].map(|q| rank(q, 100)), [1, 1, 2, 100]);
+    }
+
+    #[test]
+    fn sum_stops_at_its_end() {
+        let histogram = Histogram::new();
+        for _ in 0..3 {
+            histogram.record(Duration::MAX);
+            histogram.record(Duration::from_millis(1));
+            assert_eq!(histogram.snapshot().sum(), Duration::from_nanos(u64::MAX));
+        }
     }
 
     #[test]
