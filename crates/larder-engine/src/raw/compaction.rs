@@ -59,7 +59,7 @@ impl<O> Cache<O> {
     ///
     /// Cost: one or two reads a slot, and for each record that is moved a copy and a lock, under the lock of its shard.
     pub fn compact(&self, compaction: &mut Compaction, count: usize) -> bool {
-        let mut left = count as u32;
+        let mut left = u32::try_from(count).unwrap_or(u32::MAX);
         while compaction.shard < self.shards().len() {
             let mut shard = self.shards().lock(compaction.shard);
             let end = compaction.slot.saturating_add(left).min(shard.slots());
