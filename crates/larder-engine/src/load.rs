@@ -114,12 +114,17 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// Cost: as [`Cache::load`].
     pub fn load_after_miss(&self, key: &K) -> Load<K, V> {
+        self.load_again(key, false)
+    }
+
+    /// As [`Cache::load_after_miss`], for a leader that loads synchronously or not.
+    fn load_again(&self, key: &K, sync_leader: bool) -> Load<K, V> {
         let (location, now) = (self.locate(key), self.now());
         let shard = self.lock(location);
         if let Some(id) = shard.find_live(location.hash, key, now) {
             return Load::Hit(shard.record(id).value.clone());
         }
-        self.join_or_lead(shard, location, key, None, K::clone, false)
+        self.join_or_lead(shard, location, key, None, K::clone, sync_leader)
     }
 
     /// The key's ticket, or the load under way to follow, whether the key has a live entry or not: for replacing an entry

@@ -17,7 +17,7 @@ pub use crate::histogram::{Histogram, HistogramSnapshot};
 pub struct Stats {
     /// Reads that found a live entry.
     pub hits: u64,
-    /// Reads that found none.
+    /// Reads that found none. One that waits for a load counts once, whatever becomes of the load.
     pub misses: u64,
     /// Why they found none.
     pub miss_causes: MissCauses,

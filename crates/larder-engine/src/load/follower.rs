@@ -63,8 +63,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Future for Follower<K, V> {
                 Poll::Ready(FlightOutcome::Failed(why)) => return Poll::Ready(FollowOutcome::Failed(why)),
                 Poll::Ready(FlightOutcome::Abandoned) => {}
             }
-            // The leader gave up: the first follower that looks leads, the others follow it.
-            match this.cache.load(&this.key) {
+            // The leader gave up: the first follower that looks leads, the others follow it. They have missed already.
+            match this.cache.load_after_miss(&this.key) {
                 Load::Hit(value) => return Poll::Ready(FollowOutcome::Value(value)),
                 Load::Lead(ticket) => return Poll::Ready(FollowOutcome::Lead(ticket)),
                 Load::Follow(mut next) => {

@@ -119,8 +119,9 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         E: Clone + Send + Sync + 'static,
         F: Future<Output = Result<(V, Ttl), E>>,
     {
+        let mut load = self.load(key);
         let ticket = loop {
-            match self.load(key) {
+            match load {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => break ticket,
                 Load::Follow(follower) => match follower.await {
@@ -133,6 +134,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
                     }
                 },
             }
+            // The call is one read, and has missed.
+            load = self.load_after_miss(key);
         };
         settle(ticket, loader().await)
     }
@@ -146,8 +149,9 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     where
         E: Clone + Send + Sync + 'static,
     {
+        let mut load = self.load_from(key, self.now(), None, K::clone, true);
         let ticket = loop {
-            match self.load_from(key, self.now(), None, K::clone, true) {
+            match load {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => break ticket,
                 Load::Follow(mut follower) => {
@@ -168,6 +172,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
                     }
                 }
             }
+            // The call is one read, and has missed.
+            load = self.load_again(key, true);
         };
         let loading = InsideLoader::begin();
         let outcome = loader();

@@ -464,6 +464,55 @@ fn load_after_a_miss_counts_no_read() {
     assert_eq!((stats.hits, stats.misses), (0, 1));
 }
 
+#[test]
+fn read_that_waits_for_a_load_and_leads_counts_one_miss() {
+    let cache = cache();
+    let mut ticket = lead(&cache, 1);
+    let mut followers: Vec<_> = (0..10).map(|_| follow(&cache, 1)).collect();
+    while let Some(mut next) = followers.pop() {
+        drop(ticket);
+        ticket = match poll(&mut next) {
+            Poll::Ready(FollowOutcome::Lead(ticket)) => ticket,
+            other => panic!("expected to lead: {other:?}"),
+        };
+        assert!(followers.iter_mut().all(|follower| poll(follower).is_pending()));
+    }
+    assert_eq!(cache.stats().misses, 11);
+}
+
+#[test]
+fn get_or_load_that_waits_and_leads_counts_one_miss() {
+    let cache = cache();
+    let ticket = lead(&cache, 1);
+    let mut waits = Box::pin(cache.get_or_load_async(&1, || async { Ok::<_, ()>(2) }));
+    assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    ticket.fail(Arc::new("a failure that it does not know"));
+    assert_eq!(now_or_never(waits), Ok(2));
+    assert_eq!(cache.stats().misses, 2);
+
+    let (started, has_started) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let cache = &cache;
+        let leader = scope.spawn(move || {
+            cache.get_or_load(&3, || {
+                started.send(()).expect("the test listens");
+                released.recv().expect("the test releases");
+                Err("a failure that the other does not know")
+            })
+        });
+        has_started.recv().expect("the leader started");
+        let waits = scope.spawn(|| cache.get_or_load(&3, || Ok::<_, ()>(4)));
+        while cache.stats().misses < 4 {
+            std::thread::yield_now();
+        }
+        release.send(()).expect("the leader waits");
+        assert!(leader.join().expect("no panic").is_err());
+        assert_eq!(waits.join().expect("no panic"), Ok(4));
+    });
+    assert_eq!(cache.stats().misses, 4);
+}
+
 /// A value that runs something when it is cloned.
 struct Copied(Arc<dyn Fn() + Send + Sync>);
 
