@@ -36,7 +36,6 @@ const SHARDS_PER_THREAD: usize = 8;
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
     capacity: Option<u64>,
-    by_weight: bool,
     expected_entries: Option<u64>,
     max_share: f64,
     ttl: Option<Duration>,
@@ -56,7 +55,6 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     pub(crate) fn new() -> Self {
         Builder {
             capacity: None,
-            by_weight: false,
             expected_entries: None,
             max_share: 1.0,
             ttl: None,
@@ -73,10 +71,11 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         }
     }
 
-    /// Bounds the cache by the number of entries: 1 to 2^62. Either this or [`Builder::weight`] must be called.
+    /// Bounds the cache by the number of entries: 1 to 2^62. Either this or [`Builder::weight`] must be called; the last
+    /// call decides.
     pub fn entries(mut self, capacity: u64) -> Self {
         self.capacity = Some(capacity);
-        self.by_weight = false;
+        self.weigher = None;
         self
     }
 
@@ -88,7 +87,6 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// entry of weight zero takes no room and is never evicted: bound the number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);
-        self.by_weight = true;
         self.weigher = Some(Arc::new(weigher));
         self
     }
@@ -186,7 +184,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// A [`BuildError`] that names the option, its value and its range.
     pub fn build(self) -> Result<Cache<K, V>, BuildError> {
         let capacity = self.capacity.ok_or(BuildError::NoCapacity)?;
-        in_range(if self.by_weight { "weight" } else { "entries" }, capacity, 1, MAX_CAPACITY, "")?;
+        let by_weight = self.weigher.is_some();
+        in_range(if by_weight { "weight" } else { "entries" }, capacity, 1, MAX_CAPACITY, "")?;
         for (name, time) in [("ttl", self.ttl), ("tti", self.tti)] {
             if let Some(time) = time {
                 in_range(name, whole_ms(time), 1, whole_ms(MAX_TTL), "ms")?;
@@ -207,7 +206,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         if let Some(entries) = self.expected_entries {
             in_range("expected_entries", entries, 1, MAX_CAPACITY, "")?;
         }
-        let known = self.expected_entries.or((!self.by_weight).then_some(capacity));
+        let known = self.expected_entries.or((!by_weight).then_some(capacity));
         let shards = self.shards.unwrap_or_else(|| match known {
             Some(entries) => default_shards(entries, entries / MIN_SHARD_ENTRIES),
             None => default_shards(capacity / ASSUMED_MIN_WEIGHT, capacity / ASSUMED_SHARD_WEIGHT),

@@ -30,6 +30,17 @@ fn builder_option_out_of_range_names_value_and_range() {
 }
 
 #[test]
+fn bound_of_the_last_call_decides() {
+    let weigh = |_: &u32, value: &u32| u64::from(*value);
+    let by_entries = Cache::builder().weight(1_000, weigh).entries(10).build().expect("valid options");
+    assert_eq!(by_entries.insert(1, 100), Inserted::New, "an entry counts as one");
+    assert_eq!((by_entries.capacity(), by_entries.weight()), (10, 1));
+    let by_weight = Cache::builder().entries(10).weight(1_000, weigh).build().expect("valid options");
+    assert_eq!(by_weight.insert(1, 100), Inserted::New);
+    assert_eq!((by_weight.capacity(), by_weight.weight()), (1_000, 100));
+}
+
+#[test]
 fn capacity_of_one_holds_the_last_entry() {
     for policy in Policy::ALL {
         let cache: Cache<u32, u32> =
