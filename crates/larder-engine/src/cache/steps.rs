@@ -152,7 +152,9 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         if self.inner.settings.max_share == 1.0 {
             return capacity;
         }
-        ((capacity as f64 * self.inner.settings.max_share) as u64).max(1)
+        let share = capacity as f64 * self.inner.settings.max_share;
+        // It may be too low by the rounding of the share and of the product: 0.29 of 100 is less than 29.
+        ((share * (1.0 + 2.0 * f64::EPSILON)) as u64).clamp(1, capacity)
     }
 
     /// Whether every shard may evict all of its entries.

@@ -41,6 +41,21 @@ fn bound_of_the_last_call_decides() {
 }
 
 #[test]
+fn share_of_one_entry_is_exact() {
+    let limit = |capacity, share| {
+        let builder = Cache::<u32, u32>::builder().weight(capacity, |_, _| 1).max_share(share);
+        builder.build().expect("valid options").limit()
+    };
+    for percent in 1..=100 {
+        assert_eq!(limit(100, percent as f64 / 100.0), percent);
+        assert_eq!(limit(1_000_000, percent as f64 / 100.0), percent * 10_000);
+    }
+    assert_eq!((limit(3, 0.5), limit(10, 0.001)), (1, 1), "rounded down, but for an entry of weight one");
+    let largest = 1 << 62;
+    assert!((largest - 10_000..=largest).contains(&limit(largest, 1.0_f64.next_down())));
+}
+
+#[test]
 fn capacity_of_one_holds_the_last_entry() {
     for policy in Policy::ALL {
         let cache: Cache<u32, u32> =
