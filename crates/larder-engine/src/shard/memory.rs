@@ -13,7 +13,9 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let timing = self.timing.as_ref().map_or(0, |timing| timing.bytes_allocated());
         let entries = self.table.bytes_allocated() + self.records.bytes_allocated();
         let policy = self.slots.bytes_allocated() + self.queues.bytes_allocated();
-        size_of_val(self) + entries + policy + timing + self.misses.bytes_allocated()
+        let statistics = self.misses.bytes_allocated()
+            + self.partitions.as_ref().map_or(0, |partitions| partitions.bytes_allocated());
+        size_of_val(self) + entries + policy + timing + statistics
     }
 
     /// The rank of each entry, by slot. That of an entry on a queue is there; a hash of its key would read its memory.

@@ -20,6 +20,10 @@ impl<K> Partitions<K> {
         Partitions { partition, count, counts: Vec::new() }
     }
 
+    pub(super) fn bytes_allocated(&self) -> usize {
+        self.counts.capacity() * size_of::<PartitionStats>()
+    }
+
     pub(super) fn get(&self, index: usize) -> PartitionStats {
         assert!(index < self.count, "partition {index} of {}", self.count);
         self.counts.get(index).copied().unwrap_or_default()

@@ -36,6 +36,20 @@ fn record_takes_thirty_two_bytes_beside_name_and_value() {
 }
 
 #[test]
+fn counts_of_partitions_are_included() {
+    let cache: Cache<u32, u32> = Cache::builder()
+        .entries(10)
+        .shards(1)
+        .partitions(1 << 20, |key| *key as usize)
+        .build()
+        .expect("valid options");
+    assert!(cache.bytes_allocated() < 16 << 10, "none without entries");
+    cache.insert((1 << 20) - 1, 0);
+    let bytes = cache.bytes_allocated();
+    assert!((16 << 20..33 << 20).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
 fn memory_for_entries_comes_back_when_they_are_gone() {
     let cache = Cache::<u64, u64>::builder().entries(1 << 16).build().expect("valid options");
     let empty = cache.bytes_allocated();
