@@ -5,7 +5,8 @@
 
 use crate::array::Array;
 use crate::packed::{Packed, Width};
-use std::collections::HashMap;
+use hashbrown::HashMap;
+use std::hash::RandomState;
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -20,7 +21,7 @@ pub(crate) struct Slots {
     /// Empty in caches whose entries all weigh one.
     weights: Array<u16>,
     /// The weights that do not fit into 16 bits, marked by `HEAVY` above.
-    heavy: HashMap<u32, u64>,
+    heavy: HashMap<u32, u64, RandomState>,
     weighed: bool,
 }
 
@@ -32,7 +33,7 @@ impl Slots {
             queue_indices: Packed::new(slots as usize, width),
             width,
             weights: Array::filled(weights as usize, 0),
-            heavy: HashMap::new(),
+            heavy: HashMap::default(),
             weighed,
         }
     }
@@ -53,8 +54,8 @@ impl Slots {
     }
 
     pub(crate) fn bytes_allocated(&self) -> usize {
-        let heavy = self.heavy.capacity() * size_of::<(u32, u64)>();
-        self.queue_indices.bytes_allocated() + size_of_val(&*self.weights) + heavy
+        let weights = size_of_val(&*self.weights) + self.heavy.allocation_size();
+        self.queue_indices.bytes_allocated() + weights
     }
 
     /// The index of a slot in its queue.

@@ -50,6 +50,21 @@ fn counts_of_partitions_are_included() {
 }
 
 #[test]
+fn weights_that_take_more_than_two_bytes_are_included() {
+    const ENTRIES: u64 = 3_500;
+    let bytes = |weight| {
+        let builder = Cache::<u64, u64>::builder().weight(ENTRIES * weight, move |_, _| weight);
+        let cache = builder.expected_entries(ENTRIES).shards(1).build().expect("valid options");
+        (0..ENTRIES).for_each(|n| _ = cache.insert(n, n));
+        assert_eq!(cache.len() as u64, ENTRIES);
+        cache.bytes_allocated()
+    };
+    // A table of 4,096 slots and weights, with a byte each to find them.
+    let heavy = bytes(100_000) - bytes(1);
+    assert!(heavy >= 4_096 * 17, "{heavy} bytes");
+}
+
+#[test]
 fn memory_for_entries_comes_back_when_they_are_gone() {
     let cache = Cache::<u64, u64>::builder().entries(1 << 16).build().expect("valid options");
     let empty = cache.bytes_allocated();
