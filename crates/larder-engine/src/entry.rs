@@ -120,12 +120,13 @@ impl<'a, K, V> EntryRef<'a, K, V> {
         self.weight
     }
 
-    /// When the entry expires, in milliseconds on the cache's clock; `None` if it does not.
+    /// The end of its time to live, in milliseconds on the cache's clock; `None` if it has none. It may expire before, by
+    /// the [time to idle](crate::Builder::tti).
     pub fn deadline_ms(&self) -> Option<u64> {
         self.deadline
     }
 
-    /// How long the entry still lives; `None` if it does not expire.
+    /// The time until [`EntryRef::deadline_ms`].
     pub fn expires_in(&self) -> Option<Duration> {
         self.deadline.map(|at| Duration::from_millis(at.saturating_sub(self.clock.now_ms())))
     }

@@ -81,7 +81,7 @@ impl<'a, O> Entry<'a, O> {
         self.record.value_mut()
     }
 
-    /// When the entry expires, in milliseconds on the cache's clock; `None` if it does not.
+    /// As [`EntryRef::deadline_ms`](crate::EntryRef::deadline_ms).
     pub fn deadline_ms(&self) -> Option<u64> {
         (self.deadline < NEVER).then_some(self.deadline)
     }
