@@ -29,6 +29,9 @@ impl<O> Cache<O> {
     /// Measures the next `count` shards anew, or all if there are fewer.
     ///
     /// Cost: a lock and some reads for each of these shards.
+    ///
+    /// # Panics
+    /// If the measurement is of another cache, which has more shards.
     pub fn measure(&self, measurement: &mut Measurement, count: usize) {
         let shards = self.shards();
         measurement.shards.resize(shards.len(), (0, 0));

@@ -38,6 +38,9 @@ impl<O> Cache<O> {
     /// locked, and does nothing for a batch of one.
     ///
     /// Cost: two short locks of the shard for each key, which pays off when the entries exceed the processor's caches.
+    ///
+    /// # Panics
+    /// If a key was added for another cache, which has more shards.
     pub fn prefetch(&self, batch: &PrefetchBatch) {
         self.prefetch_shards(&batch.0);
         self.each_unlocked(&batch.0).for_each(|(shard, hash)| shard.prefetch_home(hash));
