@@ -83,7 +83,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// units call [`Builder::expected_entries`] too.
     ///
     /// An entry is weighed once, when it is stored, and an object of [`crate::raw`] again whenever it was edited; outside
-    /// any lock except in [`Cache::compute`] and, of [`crate::raw`], in `update` and [`crate::raw::Locked::insert`]. An
+    /// any lock except in [`Cache::compute`] and, of [`crate::raw`], in `update` and in [`crate::raw::Locked`]. An
     /// entry of weight zero takes no room and is never evicted: bound the number of these by a time to live.
     pub fn weight(mut self, capacity: u64, weigher: impl Fn(&K, &V) -> u64 + Send + Sync + 'static) -> Self {
         self.capacity = Some(capacity);

@@ -46,7 +46,8 @@ impl Clock {
         (Clock(Source::Manual(nanos.clone())), ManualClock(nanos))
     }
 
-    /// A clock that calls `now`, which must never go back: for an external time source such as a test runtime.
+    /// A clock that calls `now`, which must never go back: for an external time source such as a test runtime. It may run
+    /// under the locks of a cache: it must be short, and must not call the cache.
     pub fn custom(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Clock(Source::Custom(Custom(Arc::new(now))))
     }

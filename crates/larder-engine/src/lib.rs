@@ -24,11 +24,12 @@
 //! - **Every operation on one key is linearizable.** Operations on many keys ([`Cache::iter`], [`Cache::retain`],
 //!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
 //! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read and of keys that are
-//!   loaded, the closures of [`Cache::get_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
-//!   [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], and in [`raw`] those of `read` and `update`. Calling the same cache from one of
-//!   them is an error: it panics where it would have to wait for a lock, and always with debug assertions. Loaders,
-//!   listeners and `Drop` run unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update`
-//!   and `insert` of [`raw::Locked`].
+//!   loaded, the functions of [`Builder::partitions`], [`Builder::loss_listener`] and [`Clock::custom`], the closures of
+//!   [`Cache::get_with`], [`Cache::get_many_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
+//!   [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], [`Cache::reload_with`], and in [`raw`] those of `read`,
+//!   `update` and [`raw::Locked`]. Calling the same cache from one of them is an error: it panics where it would have to
+//!   wait for a lock, and always with debug assertions. Loaders, other listeners and `Drop` run unlocked; so do weighers,
+//!   except in [`Cache::compute`], and in [`raw`] in `update` and in [`raw::Locked`].
 //!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.

@@ -128,7 +128,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     }
 
     /// The key's ticket, or the load under way to follow, whether the key has a live entry or not: for replacing an entry
-    /// that may be read meanwhile. Not counted as a read.
+    /// that may be read meanwhile. Not counted as a read. `to_key` runs while the shard is locked: it must be short.
     ///
     /// Cost: as a miss of [`Cache::load`].
     ///
