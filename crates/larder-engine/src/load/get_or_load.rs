@@ -18,7 +18,9 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     /// Callers of this function wait for each other. They do not wait for a load that was begun with [`Cache::load`],
     /// which may belong to a task that needs this very thread: they load for themselves, and the first value that is
     /// valid when it comes is stored. `loader` runs without any lock. What it asks for in turn, its own key or another of
-    /// any cache, it does not wait for either: two loaders that need each other's key would wait for ever.
+    /// any cache, it does not wait for either: two loaders that need each other's key would wait for ever. This holds for
+    /// its own thread: a loader must not wait for another thread that asks for the same key, or for one whose loader waits
+    /// for this one.
     ///
     /// # Errors
     /// The error of `loader`, of this call or of the call that it waited for.
@@ -85,7 +87,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     /// As [`Cache::get_or_load`] for asynchronous callers, on any runtime: `loader` is awaited by the caller that leads.
     ///
     /// The callers wait for every load of the key, however it was begun. So a loader must not ask for its own key, and two
-    /// loaders must not ask for each other's.
+    /// loaders must not ask for each other's, nor wait for a task or a thread that does.
     ///
     /// # Errors
     /// The error of `loader`, of this call or of the call that it waited for.
