@@ -14,6 +14,7 @@
 //! | `memory`, `memory-ttl` | bytes per entry in addition to key and value: filled, and after every entry was replaced |
 //! | `pairs` | slugs and addresses as a URL shortener stores them: inserts, and total bytes |
 //! | `churn` | reads and writes with a TTL while a cache grows: the longest single operation |
+//! | `weights-0.6` … `weights-1.2` | the share of requests, and of their bytes, that hit in 64 MiB, where most entries have a kilobyte and a few have megabytes |
 
 mod churn;
 mod contention;
@@ -23,6 +24,7 @@ mod numbers;
 mod objects;
 mod pairs;
 mod throughput;
+mod weights;
 
 use super::{Findings, Plan, Suite, Target};
 use crate::rounds::{self, Runner};
@@ -102,6 +104,7 @@ fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
         pairs::measure,
         memory::measure,
         churn::measure,
+        weights::measure,
     ];
     for part in parts {
         part(plan, scale, bar, &mut findings)?;
