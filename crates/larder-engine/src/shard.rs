@@ -1,6 +1,6 @@
 //! One shard, guarded by one lock: a table that maps hashes to slots, a record and optional deadlines for each slot, the
-//! queues of the policy, and the loads under way. The only user code that runs here is `Eq` and `Hash` of
-//! keys, and the listener of losses.
+//! queues of the policy, and the loads under way. The only user code that runs here is `Eq` and `Hash` of keys, the function
+//! of partitions, and the listener of losses.
 //!
 //! ```text
 //! hash ──► table ──► slot ─┬─► records[slot]   key, value

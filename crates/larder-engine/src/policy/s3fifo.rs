@@ -8,7 +8,9 @@
 use super::{Entries, Evict, Hits, IN_MAIN, OnHit};
 use crate::queue::{Queue, Queued};
 use crate::slots::{Moves, Slots};
-use std::collections::{HashSet, VecDeque};
+use hashbrown::HashSet;
+use std::collections::VecDeque;
+use std::hash::RandomState;
 
 /// The small queue's share of the weight: one in ten.
 const SMALL_SHARE: u64 = 10;
@@ -120,12 +122,12 @@ impl Evict for S3Fifo {
 #[derive(Debug, Default)]
 struct Ghosts {
     order: VecDeque<u32>,
-    known: HashSet<u32>,
+    known: HashSet<u32, RandomState>,
 }
 
 impl Ghosts {
     fn bytes_allocated(&self) -> usize {
-        (self.order.capacity() + self.known.capacity()) * size_of::<u32>()
+        self.order.capacity() * size_of::<u32>() + self.known.allocation_size()
     }
 
     fn remember(&mut self, rank: u32, most: usize) {
