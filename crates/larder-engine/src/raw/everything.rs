@@ -2,7 +2,6 @@
 
 use super::{Cache, Key, Locked, Record};
 use crate::entry::{Cause, EntryRef};
-use crate::shard::RemovedEntries;
 use crate::stats::{PartitionStats, Stats};
 use crate::table::{RANK_END, rank};
 
@@ -47,13 +46,12 @@ impl<O> Locked<'_, O> {
 
     /// Removes every entry of the locked shards for which `keep` returns false, with the cause [`Cause::Purged`].
     pub fn retain(&mut self, mut keep: impl FnMut(&Record<O>) -> bool) {
-        let removed = self.removed.get_or_insert_with(RemovedEntries::new);
         let mut slots = Vec::new();
         for shard in &mut self.shards {
             shard.walk(0, usize::MAX, &mut slots);
             for &id in &slots {
                 if !keep(&shard.record(id).key) {
-                    self.cache.discard(shard, id, Cause::Purged, removed);
+                    self.cache.discard(shard, id, Cause::Purged, &mut self.removed);
                 }
             }
             shard.shrink_if_empty();

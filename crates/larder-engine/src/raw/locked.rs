@@ -3,7 +3,7 @@
 use super::{Cache, Entry, Key, Record, UpdateOp};
 use crate::cache::KeyLocation;
 use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
-use crate::cache::steps::Write;
+use crate::cache::steps::{StoreResult, Write};
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::lock::Guard;
 use crate::shard::{RemovedEntries, Shard};
@@ -13,7 +13,8 @@ use std::convert::Infallible;
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
 ///
-/// The listener is called, and removed entries are dropped, after the locks are released. The weigher runs under them.
+/// The listener is called, and what was removed or refused is dropped, after the locks are released, also if a closure
+/// panics. The weigher runs under them.
 ///
 /// It stays on its thread, because a lock stores the thread that holds it:
 ///
@@ -29,7 +30,10 @@ pub struct Locked<'a, O = Infallible> {
     /// The indices of the locked shards, ascending.
     numbers: Vec<usize>,
     pub(super) shards: Vec<Guard<'a, Shard<Record<O>, ()>>>,
-    pub(super) removed: Option<RemovedEntries<Record<O>, ()>>,
+    /// What the listener has to be told of.
+    pub(super) removed: RemovedEntries<Record<O>, ()>,
+    /// Kept only to be dropped after the locks are released.
+    refused: Vec<Record<O>>,
 }
 
 impl<O> Cache<O> {
@@ -47,7 +51,7 @@ impl<O> Cache<O> {
     /// Locks shards, whose indices ascend.
     pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_, O> {
         let shards = self.shards().lock_ascending(&numbers);
-        Locked { cache: self, numbers, shards, removed: Some(RemovedEntries::new()) }
+        Locked { cache: self, numbers, shards, removed: RemovedEntries::new(), refused: Vec::new() }
     }
 }
 
@@ -102,11 +106,9 @@ impl<O> Locked<'_, O> {
         let location = self.cache.locate(&key);
         let (own, now) = (self.position(location), self.cache.now_ms());
         let mut to_put = None;
-        let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
-        let shard = &mut self.shards[own];
         // A record is stored by `insert`, which makes room in the locked shards, too.
         let update = self.cache.update_locked(
-            shard,
+            &mut self.shards[own],
             location,
             key,
             now,
@@ -120,10 +122,9 @@ impl<O> Locked<'_, O> {
                     other => (other, result),
                 }
             },
-            &mut removed,
+            &mut self.removed,
         );
-        let reweighed = update.edited.map_or(Ok(()), |id| self.reweigh(location, id, now, &mut removed));
-        self.removed = Some(removed);
+        let reweighed = update.edited.map_or(Ok(()), |id| self.reweigh(location, id, now));
         let updated = update.outcome.map_err(|(_, reason)| reason)?;
         reweighed?;
         if let Some((record, ttl)) = to_put {
@@ -134,21 +135,17 @@ impl<O> Locked<'_, O> {
     }
 
     /// Weighs a value again that was edited.
-    fn reweigh(
-        &mut self,
-        location: KeyLocation,
-        id: u32,
-        now: u64,
-        removed: &mut RemovedEntries<Record<O>, ()>,
-    ) -> Result<(), Refusal> {
+    fn reweigh(&mut self, location: KeyLocation, id: u32, now: u64) -> Result<(), Refusal> {
         let own = self.position(location);
         loop {
-            match self.cache.reweigh_at_once(&mut self.shards[own], location, id, now, removed) {
+            let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+            match self.cache.reweigh_at_once(shard, location, id, now, removed) {
                 Ok(()) => return Ok(()),
                 Err(Some(reason)) => return Err(reason),
-                Err(None) if self.evict_beside(own, now, removed) => {}
+                Err(None) if self.evict_beside(own, now) => {}
                 Err(None) => {
-                    return self.cache.reweigh_in_turn(&mut self.shards[own], location, id, now, removed);
+                    let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+                    return self.cache.reweigh_in_turn(shard, location, id, now, removed);
                 }
             }
         }
@@ -189,8 +186,7 @@ impl<O> Locked<'_, O> {
         let (own, now) = (self.position(location), self.cache.now());
         let shard = &mut self.shards[own];
         let Some(id) = shard.find_live(location.hash, &key, now) else { return false };
-        let removed = self.removed.get_or_insert_with(RemovedEntries::new);
-        self.cache.discard(shard, id, Cause::Invalidated, removed);
+        self.cache.discard(shard, id, Cause::Invalidated, &mut self.removed);
         true
     }
 
@@ -201,8 +197,7 @@ impl<O> Locked<'_, O> {
     pub fn discard_expired(&mut self, key: Key<'_>) {
         let location = self.cache.locate(&key);
         let (own, now) = (self.position(location), self.cache.now());
-        let removed = self.removed.get_or_insert_with(RemovedEntries::new);
-        self.cache.find_or_discard(&mut self.shards[own], location, &key, now, removed);
+        self.cache.find_or_discard(&mut self.shards[own], location, &key, now, &mut self.removed);
     }
 
     /// Stores a record. Returns whether its key had no live entry. If not all entries [may be evicted](crate::Evictable),
@@ -218,29 +213,24 @@ impl<O> Locked<'_, O> {
     pub fn insert(&mut self, record: Record<O>, ttl: Ttl) -> Result<bool, Refusal> {
         let location = self.cache.locate(&record);
         let (own, now) = (self.position(location), self.cache.now_for(ttl));
-        let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
         let mut write = Write::of(self.cache, location, record, (), ttl, now);
-        let stored = loop {
-            match self.cache.store_at_once(&mut self.shards[own], write, &mut removed) {
-                Ok(stored) => break stored.map_err(|(_, reason)| reason),
+        loop {
+            let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+            match self.cache.store_at_once(shard, write, removed) {
+                Ok(stored) => return self.finish(stored),
                 // The entries that could make room may be in the shards that this call has locked.
-                Err((again, _)) if self.evict_beside(own, now, &mut removed) => write = again,
+                Err((again, _)) if self.evict_beside(own, now) => write = again,
                 Err((last, _)) if self.cache.evicts_all() => {
-                    let stored = self.cache.store_in_turn(&mut self.shards[own], last, &mut removed);
-                    break stored.map_err(|(_, reason)| reason);
+                    let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+                    let stored = self.cache.store_in_turn(shard, last, removed);
+                    return self.finish(stored);
                 }
-                Err((last, _)) => break Ok(self.cache.store_beyond(&mut self.shards[own], last)),
+                Err((last, _)) => {
+                    let replaced = self.cache.store_beyond(&mut self.shards[own], last);
+                    return self.finish(Ok(replaced));
+                }
             }
-        };
-        let inserted = stored.map(|replaced| {
-            let is_new = replaced.is_none();
-            if let Some(replaced) = replaced {
-                removed.push(replaced.key, (), Cause::Replaced);
-            }
-            is_new
-        });
-        self.removed = Some(removed);
-        inserted
+        }
     }
 
     /// As [`Locked::insert`], of a record that was in the cache before. If not all entries [may be
@@ -258,7 +248,23 @@ impl<O> Locked<'_, O> {
         let location = self.cache.locate(&record);
         let (own, now) = (self.position(location), self.cache.now_for(ttl));
         let write = Write::of(self.cache, location, record, (), ttl, now);
-        Ok(self.cache.store_beyond(&mut self.shards[own], write).is_none())
+        let replaced = self.cache.store_beyond(&mut self.shards[own], write);
+        self.finish(Ok(replaced))
+    }
+
+    /// Keeps the record that was replaced or refused until the locks are released. Returns whether the key had none.
+    fn finish(&mut self, stored: StoreResult<Record<O>, ()>) -> Result<bool, Refusal> {
+        match stored {
+            Ok(None) => Ok(true),
+            Ok(Some(replaced)) => {
+                self.removed.push(replaced.key, (), Cause::Replaced);
+                Ok(false)
+            }
+            Err((refused, reason)) => {
+                self.refused.push(refused.key);
+                Err(reason)
+            }
+        }
     }
 
     /// Evicts entries, other than that of `keep`, until `weight` is free. Returns whether it is. Reserves nothing: writes of
@@ -273,21 +279,12 @@ impl<O> Locked<'_, O> {
             let own = self.position(location);
             Some((own, self.shards[own].find(location.hash, &key)?))
         });
-        let mut removed = self.removed.take().unwrap_or_else(RemovedEntries::new);
-        let has_room = self.find_room(weight, kept, now, &mut removed);
-        self.removed = Some(removed);
-        has_room
+        self.find_room(weight, kept, now)
     }
 
     /// As [`Locked::make_room`]; `kept` is the position of a shard, and a slot there.
-    fn find_room(
-        &mut self,
-        weight: u64,
-        kept: Option<(usize, u32)>,
-        now: u64,
-        removed: &mut RemovedEntries<Record<O>, ()>,
-    ) -> bool {
-        let (cache, numbers) = (self.cache, &self.numbers);
+    fn find_room(&mut self, weight: u64, kept: Option<(usize, u32)>, now: u64) -> bool {
+        let (cache, numbers, removed) = (self.cache, &self.numbers, &mut self.removed);
         let mut room = cache.room();
         let kept_in = |own| kept.filter(|(shard, _)| *shard == own).map(|(_, slot)| slot);
         for (own, shard) in self.shards.iter_mut().enumerate() {
@@ -317,7 +314,8 @@ impl<O> Locked<'_, O> {
     }
 
     /// Evicts an entry of a locked shard other than `own`.
-    fn evict_beside(&mut self, own: usize, now: u64, removed: &mut RemovedEntries<Record<O>, ()>) -> bool {
+    fn evict_beside(&mut self, own: usize, now: u64) -> bool {
+        let removed = &mut self.removed;
         let others = self.shards.iter_mut().enumerate().filter(|(index, _)| *index != own);
         let freed = others.into_iter().find_map(|(_, shard)| shard.evict(0, None, now, removed));
         self.cache.release_weight(freed.unwrap_or(0));
@@ -332,8 +330,7 @@ impl<O> Locked<'_, O> {
 impl<O> Drop for Locked<'_, O> {
     fn drop(&mut self) {
         self.shards.clear();
-        if let Some(removed) = self.removed.take() {
-            self.cache.notify_removed(removed);
-        }
+        let removed = std::mem::replace(&mut self.removed, RemovedEntries::new());
+        self.cache.notify_removed(removed);
     }
 }

@@ -1,10 +1,11 @@
 //! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
 use crate::raw::{Cache, Entry, Key, Record, UpdateOp, ValueMut};
-use crate::{Clock, Op, Refusal, Ttl};
+use crate::{Clock, Evictable, Op, Refusal, Ttl};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -477,5 +478,66 @@ fn locked_scan_and_retain_visit_every_entry() {
     locked.retain(|record| record.key().name[0] % 2 == 0);
     drop(locked);
     assert_eq!(cache.len(), 50);
+    cache.validate();
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// An object that logs when it is dropped.
+#[derive(Debug)]
+struct Logged(&'static str, Log);
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.1.lock().push(format!("{} dropped", self.0));
+    }
+}
+
+/// A cache that evicts nothing and logs what is removed. Its entries weigh one, and one with the name "heavy" is too heavy.
+fn logged_cache(log: &Log) -> Cache<Logged> {
+    let weigh = |record: &Record<Logged>, (): &()| if record.key().name == b"heavy" { 11 } else { 1 };
+    let told = log.clone();
+    let builder = Cache::builder().weight(10, weigh).shards(1).evictable(Evictable::Nothing);
+    let builder = builder.listener(move |record: &Record<Logged>, (), cause| {
+        told.lock().push(format!("{} {cause:?}", record.object().expect("an object").0));
+    });
+    builder.build().expect("valid options")
+}
+
+#[test]
+fn locked_records_that_leave_are_told_and_dropped_after_the_locks() {
+    let log = Log::default();
+    let cache = logged_cache(&log);
+    let record = |name, object| Record::with_object(key(name), Box::new(Logged(object, log.clone())));
+    let mut locked = cache.lock_all([key(b"a"), key(b"heavy")]);
+    assert_eq!(locked.insert(record(b"a", "first"), Ttl::Never), Ok(true));
+    assert_eq!(locked.restore(record(b"a", "second"), Ttl::Never), Ok(false));
+    assert!(locked.insert(record(b"heavy", "refused"), Ttl::Never).is_err());
+    let put = locked.update(key(b"heavy"), |_| (UpdateOp::Put(record(b"heavy", "put"), Ttl::Never), ()));
+    assert!(put.is_err());
+    log.lock().push("unlock".to_owned());
+    drop(locked);
+    assert_eq!(*log.lock(), ["unlock", "first Replaced", "first dropped", "refused dropped", "put dropped"]);
+}
+
+#[test]
+fn locked_update_that_panics_keeps_earlier_removals_for_the_listener() {
+    let log = Log::default();
+    let cache = logged_cache(&log);
+    for (name, object) in [(b"a", "one"), (b"b", "other")] {
+        let record = Record::with_object(key(name), Box::new(Logged(object, log.clone())));
+        cache.insert_with_ttl(record, (), Ttl::Never);
+    }
+    let updated = catch_unwind(AssertUnwindSafe(|| {
+        let mut locked = cache.lock_all([key(b"a"), key(b"b")]);
+        assert!(locked.remove(key(b"a")));
+        locked.update(key(b"b"), |_| -> (UpdateOp<Logged>, ()) {
+            log.lock().push("panic".to_owned());
+            panic!("the closure fails")
+        })
+    }));
+    assert!(updated.is_err());
+    assert_eq!(*log.lock(), ["panic", "one Invalidated", "one dropped"]);
+    assert_eq!((cache.len(), cache.weight()), (1, 1));
     cache.validate();
 }
