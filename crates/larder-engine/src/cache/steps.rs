@@ -218,11 +218,17 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(Ok(self.put(shard, existing, write)))
     }
 
-    /// Stores a record whether there is room or not, for steps that must not end halfway.
-    pub(crate) fn store_beyond(&self, shard: &mut Shard<K, V>, write: Write<K, V>) -> Option<Record<K, V>> {
+    /// Stores a record in the room that was made for it, or beyond the capacity if that is too little, for steps that must
+    /// not end halfway.
+    pub(crate) fn store_beyond(
+        &self,
+        shard: &mut Shard<K, V>,
+        write: Write<K, V>,
+        room: InHand<'_>,
+    ) -> Option<Record<K, V>> {
         let existing = shard.find(write.location.hash, &write.record.key);
         let held = existing.map_or(0, |id| shard.weight(id));
-        self.inner.budget.exceed(write.weight.saturating_sub(held));
+        room.keep_or_exceed(write.weight.saturating_sub(held));
         self.inner.budget.release(held.saturating_sub(write.weight));
         self.put(shard, existing, write)
     }
@@ -275,37 +281,44 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(())
     }
 
-    /// Weighs an entry again that was changed in place, and makes room if it has become heavier. An entry that is too heavy
-    /// is removed. If not all entries may be evicted, this never fails: the entry may exceed the capacity.
-    ///
-    /// # Errors
-    /// `None` if the other shards that could make room are locked: continue with [`Cache::reweigh_in_turn`].
+    /// The weight of an entry as it is now.
+    pub(crate) fn weigh_slot(&self, shard: &Shard<K, V>, id: u32) -> u64 {
+        let Record { key, value } = shard.record(id);
+        self.weigh(key, value)
+    }
+
+    /// Changes the weight of an entry that was edited, and makes room if it has become heavier. An entry that is too heavy
+    /// is removed, if all entries may be evicted. `None` if there is no room, and the other shards that could make some are
+    /// locked or have nothing to evict.
     pub(crate) fn reweigh_at_once(
         &self,
         shard: &mut Shard<K, V>,
         location: KeyLocation,
         id: u32,
+        weight: u64,
         now: u64,
         removed: &mut RemovedEntries<K, V>,
-    ) -> Result<(), Option<Refusal>> {
-        let Record { key, value } = shard.record(id);
-        let (held, weight) = (shard.weight(id), self.weigh(key, value));
+    ) -> Option<Result<(), Refusal>> {
         let limit = self.limit();
         if weight > limit && self.evicts_all() {
             shard.stats.refused += 1;
             self.discard(shard, id, Cause::Invalidated, removed);
-            return Err(Some(Refusal::TooHeavy { weight, limit }));
+            return Some(Err(Refusal::TooHeavy { weight, limit }));
         }
+        let held = shard.weight(id);
         let more = weight.saturating_sub(held);
-        if self.make_room_at_once(shard, location.shard, more, Some(id), now, removed).is_err() {
-            if self.evicts_all() {
-                return Err(None);
-            }
-            self.inner.budget.exceed(more);
-        }
+        self.make_room_at_once(shard, location.shard, more, Some(id), now, removed).ok()?;
         self.inner.budget.release(held.saturating_sub(weight));
         shard.set_weight(id, weight);
-        Ok(())
+        Some(Ok(()))
+    }
+
+    /// Changes the weight of an entry in the room that was made for it, or beyond the capacity if that is too little.
+    pub(crate) fn reweigh_beyond(&self, shard: &mut Shard<K, V>, id: u32, weight: u64, room: InHand<'_>) {
+        let held = shard.weight(id);
+        room.keep_or_exceed(weight.saturating_sub(held));
+        self.inner.budget.release(held.saturating_sub(weight));
+        shard.set_weight(id, weight);
     }
 
     /// As [`Cache::reweigh_at_once`], if that found no room: the entry is taken out meanwhile.
@@ -314,14 +327,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         shard: &mut Shard<K, V>,
         location: KeyLocation,
         id: u32,
+        weight: u64,
         now: u64,
         removed: &mut RemovedEntries<K, V>,
     ) -> Result<(), Refusal> {
         let ttl = Some(shard.deadline(id)).filter(|at| *at < NEVER).map_or(Ttl::Never, Ttl::At);
         let entry = shard.remove(id, Cause::Replaced);
         self.inner.budget.release(entry.weight);
-        let Record { key, value } = entry.into_record();
-        match self.store_in_turn(shard, Write::of(self, location, key, value, ttl, now), removed) {
+        let write = Write { location, record: entry.into_record(), weight, ttl, now };
+        match self.store_in_turn(shard, write, removed) {
             Ok(_) => Ok(()),
             Err((Record { key, value }, reason)) => {
                 removed.push(key, value, Cause::Invalidated);

@@ -1,6 +1,7 @@
 //! Atomic operations on several keys: their shards are locked together, so that no reader sees a partial change.
 
 use super::{Cache, Entry, Key, Record, UpdateOp};
+use crate::budget::InHand;
 use crate::cache::KeyLocation;
 use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
 use crate::cache::steps::{StoreResult, Write};
@@ -9,6 +10,7 @@ use crate::lock::Guard;
 use crate::shard::{RemovedEntries, Shard};
 use crate::sync::back_off;
 use crate::timestamps::NEVER;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
@@ -136,19 +138,23 @@ impl<O> Locked<'_, O> {
 
     /// Weighs a value again that was edited.
     fn reweigh(&mut self, location: KeyLocation, id: u32, now: u64) -> Result<(), Refusal> {
-        let own = self.position(location);
-        loop {
-            let (shard, removed) = (&mut self.shards[own], &mut self.removed);
-            match self.cache.reweigh_at_once(shard, location, id, now, removed) {
-                Ok(()) => return Ok(()),
-                Err(Some(reason)) => return Err(reason),
-                Err(None) if self.evict_beside(own, now) => {}
-                Err(None) => {
-                    let (shard, removed) = (&mut self.shards[own], &mut self.removed);
-                    return self.cache.reweigh_in_turn(shard, location, id, now, removed);
-                }
-            }
+        let (cache, own) = (self.cache, self.position(location));
+        let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+        let weight = cache.weigh_slot(shard, id);
+        if let Some(reweighed) = cache.reweigh_at_once(shard, location, id, weight, now, removed) {
+            return reweighed;
         }
+        let more = weight.saturating_sub(shard.weight(id));
+        let mut room = cache.room();
+        let is_complete = self.evict_locked(more, own, Some(id), now, &mut room);
+        let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+        if is_complete || !cache.evicts_all() {
+            cache.reweigh_beyond(shard, id, weight, room);
+            return Ok(());
+        }
+        // A write that waits for its turn must not have weight in hand.
+        drop(room);
+        cache.reweigh_in_turn(shard, location, id, weight, now, removed)
     }
 
     /// When the entry of `key` expires, in milliseconds on the cache's clock; `Some(None)` if it does not, and `None`
@@ -213,24 +219,29 @@ impl<O> Locked<'_, O> {
     pub fn insert(&mut self, record: Record<O>, ttl: Ttl) -> Result<bool, Refusal> {
         let location = self.cache.locate(&record);
         let (own, now) = (self.position(location), self.cache.now_for(ttl));
-        let mut write = Write::of(self.cache, location, record, (), ttl, now);
-        loop {
-            let (shard, removed) = (&mut self.shards[own], &mut self.removed);
-            match self.cache.store_at_once(shard, write, removed) {
-                Ok(stored) => return self.finish(stored),
-                // The entries that could make room may be in the shards that this call has locked.
-                Err((again, _)) if self.evict_beside(own, now) => write = again,
-                Err((last, _)) if self.cache.evicts_all() => {
-                    let (shard, removed) = (&mut self.shards[own], &mut self.removed);
-                    let stored = self.cache.store_in_turn(shard, last, removed);
-                    return self.finish(stored);
-                }
-                Err((last, _)) => {
-                    let replaced = self.cache.store_beyond(&mut self.shards[own], last);
-                    return self.finish(Ok(replaced));
-                }
-            }
+        let write = Write::of(self.cache, location, record, (), ttl, now);
+        let stored = self.store(own, write);
+        self.finish(stored)
+    }
+
+    fn store(&mut self, own: usize, write: Write<Record<O>, ()>) -> StoreResult<Record<O>, ()> {
+        let cache = self.cache;
+        let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+        let (write, _) = match cache.store_at_once(shard, write, removed) {
+            Ok(stored) => return stored,
+            Err(postponed) => postponed,
+        };
+        let former = shard.find(write.location.hash, &write.record.key);
+        let more = write.weight.saturating_sub(former.map_or(0, |id| shard.weight(id)));
+        let mut room = cache.room();
+        let is_complete = self.evict_locked(more, own, former, write.now, &mut room);
+        let (shard, removed) = (&mut self.shards[own], &mut self.removed);
+        if is_complete || !cache.evicts_all() {
+            return Ok(cache.store_beyond(shard, write, room));
         }
+        // A write that waits for its turn must not have weight in hand.
+        drop(room);
+        cache.store_in_turn(shard, write, removed)
     }
 
     /// As [`Locked::insert`], of a record that was in the cache before. If not all entries [may be
@@ -248,7 +259,7 @@ impl<O> Locked<'_, O> {
         let location = self.cache.locate(&record);
         let (own, now) = (self.position(location), self.cache.now_for(ttl));
         let write = Write::of(self.cache, location, record, (), ttl, now);
-        let replaced = self.cache.store_beyond(&mut self.shards[own], write);
+        let replaced = self.cache.store_beyond(&mut self.shards[own], write, self.cache.room());
         self.finish(Ok(replaced))
     }
 
@@ -284,15 +295,12 @@ impl<O> Locked<'_, O> {
 
     /// As [`Locked::make_room`]; `kept` is the position of a shard, and a slot there.
     fn find_room(&mut self, weight: u64, kept: Option<(usize, u32)>, now: u64) -> bool {
-        let (cache, numbers, removed) = (self.cache, &self.numbers, &mut self.removed);
-        let mut room = cache.room();
-        let kept_in = |own| kept.filter(|(shard, _)| *shard == own).map(|(_, slot)| slot);
-        for (own, shard) in self.shards.iter_mut().enumerate() {
-            while !room.reserve_rest(weight) {
-                let Some(freed) = shard.evict(0, kept_in(own), now, removed) else { break };
-                room.add(freed);
-            }
+        let (own, keep) = kept.unzip();
+        let mut room = self.cache.room();
+        if self.evict_locked(weight, own.unwrap_or(0), keep, now, &mut room) {
+            return true;
         }
+        let (cache, numbers, removed) = (self.cache, &self.numbers, &mut self.removed);
         let Some(search) = cache.begin_search(now) else { return room.reserve_rest(weight) };
         let mut round = 0;
         while !room.reserve_rest(weight) {
@@ -313,13 +321,30 @@ impl<O> Locked<'_, O> {
         true
     }
 
-    /// Evicts an entry of a locked shard other than `own`.
-    fn evict_beside(&mut self, own: usize, now: u64) -> bool {
-        let removed = &mut self.removed;
-        let others = self.shards.iter_mut().enumerate().filter(|(index, _)| *index != own);
-        let freed = others.into_iter().find_map(|(_, shard)| shard.evict(0, None, now, removed));
-        self.cache.release_weight(freed.unwrap_or(0));
-        freed.is_some()
+    /// Evicts from the locked shards until `weight` is in hand: one entry of each in turn, so that none loses all of them
+    /// while others lose none. Begins behind the position `own`; `keep` is a slot there. Returns whether it is in hand.
+    fn evict_locked(
+        &mut self,
+        weight: u64,
+        own: usize,
+        keep: Option<u32>,
+        now: u64,
+        room: &mut InHand<'_>,
+    ) -> bool {
+        if room.reserve_rest(weight) {
+            return true;
+        }
+        let count = self.shards.len();
+        let mut donors: VecDeque<usize> = (1..=count).map(|step| (own + step) % count).collect();
+        while !room.reserve_rest(weight) {
+            let Some(donor) = donors.pop_front() else { return false };
+            let keep = keep.filter(|_| donor == own);
+            if let Some(freed) = self.shards[donor].evict(0, keep, now, &mut self.removed) {
+                room.add(freed);
+                donors.push_back(donor);
+            }
+        }
+        true
     }
 
     pub(super) fn position(&self, location: KeyLocation) -> usize {

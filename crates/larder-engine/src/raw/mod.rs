@@ -158,16 +158,31 @@ impl<O> Cache<O> {
         let now = self.now_ms();
         let mut shard = self.lock(location);
         let update = self.update_locked(&mut shard, location, key, now, f, &mut removed);
-        let reweighed = update.edited.map_or(Ok(()), |id| {
-            let reweighed = self.reweigh_at_once(&mut shard, location, id, now, &mut removed);
-            reweighed.or_else(|refused| match refused {
-                Some(reason) => Err(reason),
-                None => self.reweigh_in_turn(&mut shard, location, id, now, &mut removed),
-            })
-        });
+        let edited = update.edited;
+        let reweighed = edited.map_or(Ok(()), |id| self.reweigh(&mut shard, location, id, now, &mut removed));
         drop(shard);
         self.notify_removed(removed);
         update.outcome.map_err(|(_, reason)| reason).and_then(|updated| reweighed.map(|()| updated))
+    }
+
+    /// Weighs a value again that was edited.
+    fn reweigh(
+        &self,
+        shard: &mut Shard<Record<O>, ()>,
+        location: KeyLocation,
+        id: u32,
+        now: u64,
+        removed: &mut RemovedEntries<Record<O>, ()>,
+    ) -> Result<(), Refusal> {
+        let weight = self.weigh_slot(shard, id);
+        if let Some(reweighed) = self.reweigh_at_once(shard, location, id, weight, now, removed) {
+            return reweighed;
+        }
+        if self.evicts_all() {
+            return self.reweigh_in_turn(shard, location, id, weight, now, removed);
+        }
+        self.reweigh_beyond(shard, id, weight, self.room());
+        Ok(())
     }
 
     /// As [`Cache::update`], in a shard that is locked. What was edited is not yet weighed.

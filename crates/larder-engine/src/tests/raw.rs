@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn cache(capacity: u64, shards: usize) -> Cache {
@@ -539,5 +539,51 @@ fn locked_update_that_panics_keeps_earlier_removals_for_the_listener() {
     assert!(updated.is_err());
     assert_eq!(*log.lock(), ["panic", "one Invalidated", "one dropped"]);
     assert_eq!((cache.len(), cache.weight()), (1, 1));
+    cache.validate();
+}
+
+/// One victim after the other made the write start again, from its weight to the search of all shards.
+#[test]
+fn locked_write_makes_its_whole_room_at_once() {
+    static PARTITIONED: AtomicUsize = AtomicUsize::new(0);
+    let weighed = Arc::new(AtomicUsize::new(0));
+    let weigh = {
+        let weighed = weighed.clone();
+        move |record: &Record<Vec<u8>>, (): &()| {
+            weighed.fetch_add(1, Ordering::Relaxed);
+            1 + record.object().map_or(0, |object| object.len() as u64)
+        }
+    };
+    let partition = |_: &Record<Vec<u8>>| {
+        PARTITIONED.fetch_add(1, Ordering::Relaxed);
+        0
+    };
+    let builder = Cache::builder().weight(1_000, weigh).shards(8).partitions(1, partition);
+    let cache: Cache<Vec<u8>> = builder.build().expect("valid options");
+    let fill = || (0..1_000u16).for_each(|name| assert!(put_object(&cache, &name.to_le_bytes(), 0)));
+    let counts = || [&PARTITIONED, &*weighed].map(|count| count.load(Ordering::Relaxed));
+
+    fill();
+    let mut locked = cache.lock_everything();
+    let [partitioned_before, weighed_before] = counts();
+    let record = Record::with_object(key(b"heavy"), Box::new(vec![0; 499]));
+    assert_eq!(locked.insert(record, Ttl::Never), Ok(true));
+    let [partitioned, weighed] = counts();
+    assert_eq!(weighed - weighed_before, 1);
+    // One call for each of the 500 victims, one for the check of the key and one for its entry.
+    assert_eq!(partitioned - partitioned_before, 502);
+    drop(locked);
+    cache.validate();
+    let drained = cache.shards().each().filter(|shard| shard.len() == 0).count();
+    assert_eq!(drained, 0, "all shards give some of their entries");
+
+    cache.clear();
+    fill();
+    let mut locked = cache.lock_everything();
+    let [_, weighed_before] = counts();
+    assert_eq!(locked.update(key(&[0, 0]), |entry| resize(entry, 500)), Ok(true));
+    let [_, weighed] = counts();
+    assert_eq!(weighed - weighed_before, 1);
+    drop(locked);
     cache.validate();
 }
