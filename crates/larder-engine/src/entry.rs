@@ -65,8 +65,9 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// No entry is left that [may be evicted](crate::Evictable). If all may be: the capacity was lowered below its weight
-    /// meanwhile; or, for about a second, all shards that could make room were locked by closures that do not end.
+    /// No entry is left that [may be evicted](crate::Evictable). The write has evicted those that were, which is how it found
+    /// that they weigh too little. If all may be: the capacity was lowered below its weight meanwhile; or, for about a
+    /// second, all shards that could make room were locked by closures that do not end.
     #[error("no room could be made")]
     NoRoom,
 }

@@ -279,7 +279,8 @@ impl<O> Locked<'_, O> {
     }
 
     /// Evicts entries, other than that of `keep`, until `weight` is free. Returns whether it is. Reserves nothing: writes of
-    /// others may use the room.
+    /// others may use the room. Evicts nothing for more than the capacity; but if not all entries [may be
+    /// evicted](crate::Evictable), it may evict some before it finds that they are too few.
     ///
     /// # Panics
     /// If the shard of `keep` is not locked.
@@ -295,6 +296,10 @@ impl<O> Locked<'_, O> {
 
     /// As [`Locked::make_room`]; `kept` is the position of a shard, and a slot there.
     fn find_room(&mut self, weight: u64, kept: Option<(usize, u32)>, now: u64) -> bool {
+        let kept_weight = kept.map_or(0, |(own, id)| self.shards[own].weight(id));
+        if weight > self.cache.capacity().saturating_sub(kept_weight) {
+            return false;
+        }
         let (own, keep) = kept.unzip();
         let mut room = self.cache.room();
         if self.evict_locked(weight, own.unwrap_or(0), keep, now, &mut room) {

@@ -209,6 +209,24 @@ fn locked_writes_may_exceed_the_capacity_unless_all_may_be_evicted() {
     }
 }
 
+/// It evicted everything before it said so.
+#[test]
+fn room_that_cannot_be_made_evicts_nothing() {
+    let names: Vec<_> = (0..10u32).map(u32::to_le_bytes).collect();
+    let builder = raw::Cache::builder().weight(10, |_, ()| 1).shards(4);
+    let cache: raw::Cache = builder.build().expect("valid options");
+    let keys: Vec<_> = names.iter().map(|name| Key { space: 0, name }).collect();
+    keys.iter().for_each(|key| _ = cache.insert_with_ttl(raw::Record::new(*key, &[]), (), Ttl::Never));
+    let mut locked = cache.lock_all(keys.iter().copied());
+    assert!(!locked.make_room(11, None) && !locked.make_room(u64::MAX, None));
+    assert!(!locked.make_room(10, Some(keys[0])), "the kept entry weighs one");
+    drop(locked);
+    assert_eq!((cache.len(), cache.weight()), (10, 10));
+    assert!(cache.lock_all([keys[0]]).make_room(9, Some(keys[0])));
+    assert!(cache.len() == 1 && cache.contains(&raw::Record::new(keys[0], &[])));
+    cache.validate();
+}
+
 /// An entry that outgrew a capacity lowered later was removed by its next edit.
 #[test]
 fn edited_object_is_not_refused_unless_all_may_be_evicted() {
