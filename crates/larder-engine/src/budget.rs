@@ -7,6 +7,10 @@
 
 use crate::sync::{AtomicI64, AtomicU64, Mutex, Ordering};
 
+/// How far writes that may not be refused exceed the capacity: 2^62, as the largest capacity, so that no sum of weights
+/// overflows, whatever a weigher returns.
+const MAX_EXCESS: i64 = 1 << 62;
+
 #[derive(Debug)]
 pub(crate) struct Budget {
     capacity: AtomicU64,
@@ -42,14 +46,18 @@ impl Budget {
 
     /// Reserves `weight` if that much is free.
     pub(crate) fn reserve(&self, weight: u64) -> bool {
-        let weight = weight.cast_signed();
+        let Ok(weight) = i64::try_from(weight) else { return false };
         let less = |free: i64| (free >= weight).then(|| free - weight);
         self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
     }
 
-    /// Reserves `weight`, whether it is free or not.
-    pub(crate) fn exceed(&self, weight: u64) {
-        self.free.fetch_sub(weight.cast_signed(), Ordering::AcqRel);
+    /// Reserves `weight`, whether it is free or not, up to the largest excess. Returns how much it has reserved.
+    fn exceed(&self, weight: u64) -> u64 {
+        let less = |free: i64| free.saturating_sub_unsigned(weight).max(free.min(-MAX_EXCESS));
+        let reserve = |free| Some(less(free));
+        let before = self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, reserve);
+        let before = before.expect("it always has a new value");
+        before.abs_diff(less(before))
     }
 
     /// Releases `weight`.
@@ -96,12 +104,13 @@ impl<'a> InHand<'a> {
         complete
     }
 
-    /// As [`InHand::keep`], after reserving what is missing, whether it is free or not.
-    pub(crate) fn keep_or_exceed(mut self, needed: u64) {
-        let missing = needed.saturating_sub(self.weight);
-        self.budget.exceed(missing);
-        self.weight += missing;
-        self.keep(needed);
+    /// As [`InHand::keep`], after reserving what is missing, whether it is free or not. Returns what it has passed on: less
+    /// than `needed` only at the largest excess.
+    pub(crate) fn keep_or_exceed(mut self, needed: u64) -> u64 {
+        self.weight += self.budget.exceed(needed.saturating_sub(self.weight));
+        let kept = needed.min(self.weight);
+        self.keep(kept);
+        kept
     }
 
     /// Passes `needed` on to an entry, and releases the rest.
@@ -113,5 +122,29 @@ impl<'a> InHand<'a> {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.budget.release(self.weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_do_not_fit_into_an_i64_are_not_reserved() {
+        let budget = Budget::new(10);
+        for weight in [11, 1 << 63, u64::MAX] {
+            assert!(!budget.reserve(weight) && !InHand::new(&budget).reserve_rest(weight), "{weight}");
+        }
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn excess_ends_where_sums_could_overflow() {
+        let budget = Budget::new(10);
+        let kept = [1 << 61, u64::MAX, 5].map(|weight| InHand::new(&budget).keep_or_exceed(weight));
+        assert_eq!(kept, [1 << 61, (1 << 61) + 10, 0]);
+        assert_eq!(budget.excess(), 1 << 62);
+        kept.into_iter().for_each(|weight| budget.release(weight));
+        assert_eq!((budget.used(), budget.reserve(10)), (0, true));
     }
 }

@@ -18,6 +18,9 @@ use std::sync::atomic::Ordering;
 /// How many entries that may have expired a write examines in its shard.
 const RECLAIM_PER_WRITE: usize = 4;
 
+/// What larger weights of edited entries count as: more than any capacity, and the sum of two does not overflow.
+const MAX_WEIGHT: u64 = i64::MAX as u64;
+
 /// A record on its way into a shard.
 pub(crate) struct Write<K, V> {
     pub(crate) location: KeyLocation,
@@ -223,13 +226,12 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub(crate) fn store_beyond(
         &self,
         shard: &mut Shard<K, V>,
-        write: Write<K, V>,
+        mut write: Write<K, V>,
         room: InHand<'_>,
     ) -> Option<Record<K, V>> {
         let existing = shard.find(write.location.hash, &write.record.key);
         let held = existing.map_or(0, |id| shard.weight(id));
-        room.keep_or_exceed(write.weight.saturating_sub(held));
-        self.inner.budget.release(held.saturating_sub(write.weight));
+        write.weight = self.reserve_beyond(held, write.weight, room);
         self.put(shard, existing, write)
     }
 
@@ -281,10 +283,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         Ok(())
     }
 
-    /// The weight of an entry as it is now.
+    /// The weight of an entry as it is now, at most [`MAX_WEIGHT`]: it may be stored beyond the capacity.
     pub(crate) fn weigh_slot(&self, shard: &Shard<K, V>, id: u32) -> u64 {
         let Record { key, value } = shard.record(id);
-        self.weigh(key, value)
+        self.weigh(key, value).min(MAX_WEIGHT)
     }
 
     /// Changes the weight of an entry that was edited, and makes room if it has become heavier. An entry that is too heavy
@@ -315,10 +317,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// Changes the weight of an entry in the room that was made for it, or beyond the capacity if that is too little.
     pub(crate) fn reweigh_beyond(&self, shard: &mut Shard<K, V>, id: u32, weight: u64, room: InHand<'_>) {
-        let held = shard.weight(id);
-        room.keep_or_exceed(weight.saturating_sub(held));
-        self.inner.budget.release(held.saturating_sub(weight));
+        let weight = self.reserve_beyond(shard.weight(id), weight, room);
         shard.set_weight(id, weight);
+    }
+
+    /// Reserves or releases the difference between the former weight of an entry and the new one. Returns what is reserved
+    /// for it now: the new weight, except beside others that exceed the capacity by far.
+    fn reserve_beyond(&self, former: u64, weight: u64, room: InHand<'_>) -> u64 {
+        let more = room.keep_or_exceed(weight.saturating_sub(former));
+        self.inner.budget.release(former.saturating_sub(weight));
+        weight.min(former + more)
     }
 
     /// As [`Cache::reweigh_at_once`], if that found no room: the entry is taken out meanwhile.

@@ -309,6 +309,33 @@ fn hits_on_entries_that_stay_cost_the_others_no_hits() {
     assert!(beside_hits > alone - 0.02, "{alone} alone, {beside_hits} beside hits on entries that stay");
 }
 
+/// Weights of 2^63 and more counted as negative, so that such an edit made room.
+#[test]
+fn edited_objects_of_any_weight_leave_no_room() {
+    let weigh = |record: &raw::Record<u64>, (): &()| record.object().copied().unwrap_or_default();
+    for evictable in [Evictable::Timed, Evictable::NearestDeadline, Evictable::Nothing] {
+        let builder = raw::Cache::<u64>::builder().weight(100, weigh).shards(2);
+        let cache: raw::Cache<u64> = builder.evictable(evictable).build().expect("valid options");
+        let names = [*b"a", *b"b", *b"c", *b"d"];
+        let record = |name, weight| raw::Record::with_object(Key { space: 0, name }, Box::new(weight));
+        names.iter().for_each(|name| _ = cache.insert_with_ttl(record(name, 1), (), Ttl::Never));
+        let edited = |entry: Option<raw::Entry<'_, u64>>| {
+            if let Some(raw::ValueMut::Object(weight)) = entry.map(raw::Entry::into_value_mut) {
+                *weight = u64::MAX;
+            }
+            (UpdateOp::Edited(Ttl::Keep), ())
+        };
+        for name in &names {
+            assert!(cache.update(Key { space: 0, name }, edited).is_ok());
+            assert!(cache.weight() > cache.capacity(), "{evictable:?}");
+            assert!(cache.insert_with_ttl(record(b"other", 1), (), Ttl::Never).is_refused(), "{evictable:?}");
+            cache.validate();
+        }
+        names.iter().for_each(|name| assert!(cache.remove(&record(name, 1)).is_some()));
+        assert_eq!((cache.len(), cache.weight()), (0, 0), "{evictable:?}");
+    }
+}
+
 /// A write that only evicted entries of other threads can make room for must find them, and none may be refused as long as
 /// there are any.
 #[test]
