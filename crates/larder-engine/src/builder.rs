@@ -171,9 +171,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
 
     /// Counts the entries of `count` partitions of the keys: see [`Cache::partition_stats`]. `partition` returns the
     /// partition of a key, below `count`; it runs under the locks and must be short. If it panics, or returns another number,
-    /// the insertion panics and stores nothing. Cost: two calls of it per entry stored and one per entry removed; none per
-    /// hit; in each shard 16 to 32 bytes for each partition up to the highest that ever had an entry there. Default: not
-    /// counted.
+    /// the insertion panics and stores nothing; if it panics at a removal, the entry stays. Cost: two calls of it per entry
+    /// stored and one per entry removed; none per hit; in each shard 16 to 32 bytes for each partition up to the highest that
+    /// ever had an entry there. Default: not counted.
     pub fn partitions(mut self, count: usize, partition: fn(&K) -> usize) -> Self {
         self.partitions = Some((count, partition));
         self

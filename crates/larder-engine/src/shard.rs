@@ -483,16 +483,21 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         if let Some(listener) = self.loss_listener.as_ref().filter(|_| cause.is_loss()) {
             listener.tell(&self.record(id).key, cause);
         }
+        assert!(self.is_used(id), "slot {id} is not in use");
+        let had_deadline = self.has_deadline(id);
+        // Before anything is changed, because it may panic.
+        if let Some(partitions) = &mut self.partitions {
+            // SAFETY: a slot in use holds a record.
+            partitions.removed(unsafe { &self.records.get(id).key }, had_deadline);
+        }
         let weight = self.slots.weight(id);
         self.dequeue(entry, weight);
-        let had_deadline = self.timing.as_mut().is_some_and(|timing| timing.forget(id) < NEVER);
-        assert!(self.is_used(id), "slot {id} is not in use");
+        if let Some(timing) = &mut self.timing {
+            timing.forget(id);
+        }
         self.table.release(entry.rank, id);
         // SAFETY: the slot was in use until the line above, so it holds a record, and it is not in use any more.
         let Record { key, value } = unsafe { self.records.take(id) };
-        if let Some(partitions) = &mut self.partitions {
-            partitions.removed(&key, had_deadline);
-        }
         self.misses.removed(entry.rank, cause);
         match cause {
             Cause::Expired => self.stats.expired += 1,

@@ -58,18 +58,16 @@ impl Timing {
         }
     }
 
-    /// Forgets the entry that leaves a slot, and returns its deadline.
-    pub(super) fn forget(&mut self, id: u32) -> u64 {
+    /// Forgets the entry that leaves a slot.
+    pub(super) fn forget(&mut self, id: u32) {
         self.wheel.unregister(id);
         if self.leaving == Some(id) {
             self.leaving = None;
         }
-        let deadline = self.deadlines.get(id);
         self.deadlines.set(id, NEVER);
         if let Some((used_at, _)) = &mut self.idle {
             used_at.set(id, NEVER);
         }
-        deadline
     }
 
     /// Takes the next slot that may be due out of the wheel, to be removed at once or registered again.

@@ -295,3 +295,23 @@ fn key_without_a_partition_reserves_nothing() {
     assert_eq!((cache.len(), cache.weight()), (0, 0));
     assert!(!cache.insert(1, 1).is_refused());
 }
+
+/// The entry was gone, and its weight was reserved for ever.
+#[test]
+fn partition_that_panics_at_a_removal_leaves_the_entry() {
+    static PANICS: AtomicBool = AtomicBool::new(false);
+    let partition = |_: &u32| {
+        assert!(!PANICS.load(Ordering::Relaxed), "no partition");
+        0
+    };
+    let cache: Cache<u32, u32> =
+        Cache::builder().entries(10).shards(1).partitions(1, partition).build().expect("valid options");
+    cache.insert(1, 1);
+    PANICS.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| cache.remove(&1))).is_err());
+    PANICS.store(false, Ordering::Relaxed);
+    assert_eq!((cache.get(&1), cache.weight(), cache.partition_stats(0).entries), (Some(1), 1, 1));
+    cache.validate();
+    assert_eq!(cache.remove(&1), Some(1));
+    assert_eq!((cache.len(), cache.weight(), cache.partition_stats(0).entries), (0, 0, 0));
+}
