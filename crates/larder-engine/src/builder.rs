@@ -154,8 +154,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// Called for each removed entry, on the thread that removed it, after the locks are released. It may call the cache.
-    /// A panic in it reaches the caller of the operation, after the entry was removed.
+    /// Called for each removed entry, on the thread that removed it, after the locks are released, also if the operation
+    /// panics. It may call the cache. A panic in it reaches the caller of the operation, after it was called for all entries
+    /// that were removed so far: of [`Cache::clear`] and its like, up to about 128.
     pub fn listener(mut self, listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self

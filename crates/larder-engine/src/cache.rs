@@ -2,6 +2,7 @@
 //! that they share are in [`steps`].
 
 pub(crate) mod many;
+pub(crate) mod removals;
 pub(crate) mod room;
 pub(crate) mod steps;
 
@@ -13,11 +14,12 @@ use crate::iter::Iter;
 use crate::lock::Locks;
 use crate::policy::{Evictable, Policy};
 use crate::records::Record;
-use crate::shard::{Hasher, LossListener, Partition, RemovedEntries, Shard, Shared};
+use crate::shard::{Hasher, LossListener, Partition, Shard, Shared};
 use crate::stats::{PartitionStats, Stats};
 use crate::sync::{Mutex, thread};
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
+use removals::{Removals, tell_each};
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -196,7 +198,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     ///
     /// Cost: one shard lock; evicts as many entries as the weight of the value needs.
     pub fn insert_with_ttl(&self, key: K, value: V, ttl: Ttl) -> Inserted<V> {
-        let mut removed = RemovedEntries::new();
+        let mut removed = Removals::new(self);
         let location = self.locate(&key);
         let write = Write::of(self, location, key, value, ttl, self.now_for(ttl));
         let mut shard = self.lock(location);
@@ -205,7 +207,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let stored = self.store(&mut shard, write, &mut removed);
         drop(shard);
         drop(voided);
-        self.notify_removed(removed);
+        drop(removed);
         match stored {
             Ok(None) => Inserted::New,
             Ok(Some(Record { key, value })) => {
@@ -265,7 +267,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         key: K,
         f: impl FnOnce(Option<EntryRef<'_, K, V>>) -> (Op<V>, R),
     ) -> Computed<R> {
-        let mut removed = RemovedEntries::new();
+        let mut removed = Removals::new(self);
         let location = self.locate(&key);
         let now = self.now_ms();
         // Declared before the guard, so that it is dropped after the unlock.
@@ -284,7 +286,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         };
         let applied = self.apply(&mut shard, id, decision, &mut removed);
         drop(shard);
-        self.notify_removed(removed);
+        drop(removed);
         Computed { result, refused: applied.err().map(|(_, reason)| reason) }
     }
 
@@ -332,9 +334,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 }
             }
         });
-        for (key, value) in &drained {
-            self.notify(key, value, Cause::Purged);
-        }
+        tell_each(drained.iter(), |(key, value)| self.notify(key, value, Cause::Purged));
         drained
     }
 
@@ -445,14 +445,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 self.end_in_vain(search);
                 return self.evicts_all();
             }
-            let mut removed = RemovedEntries::new();
+            let mut removed = Removals::new(self);
             let mut shard = shards.lock(next % shards.len());
             next = next.wrapping_add(1);
             let freed = shard.evict(0, None, now, &mut removed);
             drop(shard);
             // Before a listener runs, which may change the capacity.
             self.release_weight(freed.unwrap_or(0));
-            self.notify_removed(removed);
+            drop(removed);
             empty_shards = if freed.is_some() { 0 } else { empty_shards + 1 };
             evicted += usize::from(freed.is_some());
         }
@@ -500,14 +500,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     pub fn run_due(&self, budget: usize) -> usize {
         let now = self.now();
         let mut looked_at = 0;
-        for mut shard in self.inner.shards.each() {
-            let mut removed = RemovedEntries::new();
+        for index in 0..self.inner.shards.len() {
+            let mut removed = Removals::new(self);
             let mut freed = InHand::new(&self.inner.budget);
+            let mut shard = self.inner.shards.lock(index);
             let n = shard.reclaim(now, budget - looked_at, &mut freed, &mut removed);
             shard.shrink_if_empty();
             drop(shard);
             drop(freed);
-            self.notify_removed(removed);
+            drop(removed);
             looked_at += n;
             if looked_at == budget {
                 break;

@@ -1,5 +1,6 @@
 //! The steps that operations and loads share: locating a key, time, weight, deadlines, and making room.
 
+use super::removals::Removals;
 use super::room::Shortage;
 use super::{Cache, ENTRIES_PER_LOCK, KeyLocation};
 use crate::MAX_TTL;
@@ -398,7 +399,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         while index < self.inner.shards.len() {
             // Declared before the guard, so that it is dropped after the unlock.
             let mut _voided = None;
-            let mut gone = Removed { freed: InHand::new(&self.inner.budget), entries: RemovedEntries::new() };
+            let mut gone = Removed { freed: InHand::new(&self.inner.budget), entries: Removals::new(self) };
             let mut shard = self.inner.shards.lock(index);
             if from == 0 {
                 _voided = Some(shard.flights.take());
@@ -407,8 +408,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             visit(&mut shard, &slots, &mut gone);
             shard.shrink_if_empty();
             drop(shard);
-            drop(gone.freed);
-            self.notify_removed(gone.entries);
+            drop(gone);
             left = left.saturating_sub(slots.len());
             if from == RANK_END {
                 (index, from) = (index + 1, 0);
@@ -419,14 +419,9 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         }
         0
     }
+}
 
-    /// Calls the listener for removed entries and drops them, with no lock held.
-    pub(crate) fn notify_removed(&self, removed: RemovedEntries<K, V>) {
-        for (key, value, cause) in removed.into_iter() {
-            self.notify(&key, &value, cause);
-        }
-    }
-
+impl<K, V> Cache<K, V> {
     pub(crate) fn notify(&self, key: &K, value: &V, cause: Cause) {
         if let Some(listener) = &self.inner.settings.listener {
             listener(key, value, cause);
@@ -434,8 +429,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 }
 
-/// What a walk removes.
+/// What a walk removes. Its weight is released before the listener is called.
 pub(super) struct Removed<'a, K, V> {
     pub(super) freed: InHand<'a>,
-    pub(super) entries: RemovedEntries<K, V>,
+    pub(super) entries: Removals<'a, K, V>,
 }

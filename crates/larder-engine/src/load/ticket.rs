@@ -2,12 +2,13 @@
 
 use super::flight::{Flight, State};
 use super::{CommitOutcome, Failure};
+use crate::cache::removals::Removals;
 use crate::cache::steps::Write;
 use crate::cache::{Cache, KeyLocation};
 use crate::entry::{Cause, Ttl};
 use crate::lock::Guard;
 use crate::records::Record;
-use crate::shard::{RemovedEntries, Shard};
+use crate::shard::Shard;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +81,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         let took = now.saturating_sub(self.flight.began);
         cache.mark_timed(ttl);
         let write = Write::of(cache, self.location, key, value, ttl, now.as_millis() as u64);
-        let mut removed = RemovedEntries::new();
+        let mut removed = Removals::new(&self.cache);
         let mut for_followers = None;
         let mut shard = loop {
             let shard = cache.lock(self.location);
@@ -109,7 +110,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
             waiting.wake();
         }
         drop(ended);
-        self.cache.notify_removed(removed);
+        drop(removed);
         match stored {
             Ok(replaced) => {
                 if let Some(Record { key, value }) = replaced {

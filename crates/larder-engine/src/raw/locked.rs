@@ -3,11 +3,12 @@
 use super::{Cache, Entry, Key, Record, UpdateOp};
 use crate::budget::InHand;
 use crate::cache::KeyLocation;
+use crate::cache::removals::Removals;
 use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
 use crate::cache::steps::{StoreResult, Write};
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::lock::Guard;
-use crate::shard::{RemovedEntries, Shard};
+use crate::shard::Shard;
 use crate::sync::back_off;
 use crate::timestamps::NEVER;
 use std::collections::VecDeque;
@@ -32,8 +33,8 @@ pub struct Locked<'a, O = Infallible> {
     /// The indices of the locked shards, ascending.
     numbers: Vec<usize>,
     pub(super) shards: Vec<Guard<'a, Shard<Record<O>, ()>>>,
-    /// What the listener has to be told of.
-    pub(super) removed: RemovedEntries<Record<O>, ()>,
+    /// Declared after the shards, so that they are unlocked before the listener is called.
+    pub(super) removed: Removals<'a, Record<O>, ()>,
     /// Kept only to be dropped after the locks are released.
     refused: Vec<Record<O>>,
 }
@@ -53,7 +54,7 @@ impl<O> Cache<O> {
     /// Locks shards, whose indices ascend.
     pub(super) fn lock_shards(&self, numbers: Vec<usize>) -> Locked<'_, O> {
         let shards = self.shards().lock_ascending(&numbers);
-        Locked { cache: self, numbers, shards, removed: RemovedEntries::new(), refused: Vec::new() }
+        Locked { cache: self, numbers, shards, removed: Removals::new(self), refused: Vec::new() }
     }
 }
 
@@ -354,13 +355,5 @@ impl<O> Locked<'_, O> {
 
     pub(super) fn position(&self, location: KeyLocation) -> usize {
         self.numbers.binary_search(&location.shard).expect("the key was locked")
-    }
-}
-
-impl<O> Drop for Locked<'_, O> {
-    fn drop(&mut self) {
-        self.shards.clear();
-        let removed = std::mem::replace(&mut self.removed, RemovedEntries::new());
-        self.cache.notify_removed(removed);
     }
 }

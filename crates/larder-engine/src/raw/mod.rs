@@ -40,6 +40,7 @@ pub use prefetch_batch::PrefetchBatch;
 pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
 
 use crate::cache::KeyLocation;
+use crate::cache::removals::Removals;
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
 use crate::shard::{RemovedEntries, Shard};
@@ -153,7 +154,7 @@ impl<O> Cache<O> {
         key: Key<'_>,
         f: impl FnOnce(Option<Entry<'_, O>>) -> (UpdateOp<O>, R),
     ) -> Result<Updated<R>, Refusal> {
-        let mut removed = RemovedEntries::new();
+        let mut removed = Removals::new(self);
         let location = self.locate(&key);
         let now = self.now_ms();
         let mut shard = self.lock(location);
@@ -161,7 +162,7 @@ impl<O> Cache<O> {
         let edited = update.edited;
         let reweighed = edited.map_or(Ok(()), |id| self.reweigh(&mut shard, location, id, now, &mut removed));
         drop(shard);
-        self.notify_removed(removed);
+        drop(removed);
         update.outcome.map_err(|(_, reason)| reason).and_then(|updated| reweighed.map(|()| updated))
     }
 

@@ -59,6 +59,10 @@ impl<K, V> RemovedEntries<K, V> {
         RemovedEntries { first: None, more: Vec::new() }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     pub(crate) fn push(&mut self, key: K, value: V, cause: Cause) {
         if self.first.is_none() {
             self.first = Some((key, value, cause));

@@ -1,8 +1,10 @@
 //! The result and the effect of each operation.
 
-use crate::{Cache, Cause, Inserted, Op, Policy, Ttl};
+use crate::{Cache, Cause, Clock, Inserted, Op, Policy, Ttl};
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn cache(entries: u64) -> Cache<String, u32> {
@@ -291,4 +293,69 @@ fn misses_of_evicted_keys_are_counted() {
     let stats = cache.stats();
     let evicted = stats.miss_causes.evicted;
     assert!((100..=900).contains(&evicted), "an estimate of {}: {:?}", stats.misses, stats.miss_causes);
+}
+
+/// A listener that panics at its first call, and counts all.
+fn listener_that_panics_once(told: &Arc<AtomicUsize>) -> impl Fn(&u32, &u32, Cause) + use<> {
+    let told = told.clone();
+    move |_: &u32, _: &u32, _| assert!(told.fetch_add(1, Ordering::Relaxed) > 0, "the first call fails")
+}
+
+#[test]
+fn listener_that_panics_is_called_for_the_other_entries() {
+    for remove_all in [|cache: &Cache<u32, u32>| cache.clear(), |cache: &Cache<u32, u32>| _ = cache.drain()] {
+        let told = Arc::new(AtomicUsize::new(0));
+        let builder = Cache::builder().entries(1_000).shards(1).listener(listener_that_panics_once(&told));
+        let cache: Cache<u32, u32> = builder.build().expect("valid options");
+        (0..100).for_each(|n| _ = cache.insert(n, n));
+        assert!(catch_unwind(AssertUnwindSafe(|| remove_all(&cache))).is_err());
+        assert_eq!((told.load(Ordering::Relaxed), cache.len(), cache.weight()), (100, 0, 0));
+        cache.validate();
+    }
+}
+
+/// Also if the listener panics too: that must not end the process.
+#[test]
+fn removals_before_a_panic_are_told() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let builder = Cache::builder().entries(1_000).shards(1).listener(listener_that_panics_once(&told));
+    let cache: Cache<u32, u32> = builder.build().expect("valid options");
+    (0..100).for_each(|n| _ = cache.insert(n, n));
+    let mut calls = 0;
+    let retained = catch_unwind(AssertUnwindSafe(|| {
+        cache.retain(|_, _| {
+            calls += 1;
+            assert!(calls < 50, "keep fails");
+            false
+        });
+    }));
+    let panic = retained.expect_err("it panics");
+    assert_eq!(panic.downcast_ref(), Some(&"keep fails"));
+    assert_eq!((told.load(Ordering::Relaxed), cache.len(), cache.weight()), (49, 51, 51));
+    cache.validate();
+}
+
+#[test]
+fn removals_of_run_due_before_a_panic_are_told_after_the_lock() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let slot: Arc<Mutex<Option<Cache<u32, u32>>>> = Arc::default();
+    let (counted, inside) = (told.clone(), slot.clone());
+    let (clock, hand) = Clock::manual();
+    let expired = AtomicUsize::new(0);
+    let builder = Cache::builder().entries(100).shards(1).clock(clock);
+    let builder = builder.loss_listener(move |_, _| {
+        assert!(expired.fetch_add(1, Ordering::Relaxed) != 5, "the sixth call fails");
+    });
+    let builder = builder.listener(move |_, _, _| {
+        // It panics under a lock.
+        inside.lock().as_ref().expect("the cache is there").contains(&0);
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let cache: Cache<u32, u32> = builder.build().expect("valid options");
+    *slot.lock() = Some(cache.clone());
+    (0..10).for_each(|n| _ = cache.insert_with_ttl(n, n, Ttl::At(5)));
+    hand.advance(Duration::from_secs(1));
+    assert!(catch_unwind(AssertUnwindSafe(|| cache.run_due(100))).is_err());
+    assert_eq!((told.load(Ordering::Relaxed), cache.len()), (5, 5));
+    slot.lock().take();
 }
