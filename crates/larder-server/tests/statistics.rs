@@ -187,6 +187,6 @@ fn keys_with_the_most_hits_are_found_over_all_threads() {
     let keys: Vec<&[u8]> = stats.top_keys.iter().map(|top| &*top.key).collect();
     assert_eq!(keys, [&b"often"[..], b"rarely"]);
     for (top, hits) in stats.top_keys.iter().zip([8_000, 2_000]) {
-        assert!(top.count.abs_diff(hits) <= 2 * top.error, "{hits} hits: {top:?}");
+        assert!(top.count.abs_diff(hits) <= 3 * top.error, "{hits} hits: {top:?}");
     }
 }

@@ -133,7 +133,7 @@ async fn hits_are_counted_by_path_by_label_and_by_tag() {
     assert_eq!(names(&stats.top_routes), ["/products/{id}"]);
     assert_eq!(names(&stats.top_tags), ["products", "product:b", "product:a"]);
     let all = [&stats.top_routes[0], &stats.top_tags[0]];
-    assert!(all.iter().all(|top| top.count.abs_diff(3_998) <= 2 * top.error), "{all:?}");
+    assert!(all.iter().all(|top| top.count.abs_diff(3_998) <= 3 * top.error), "{all:?}");
     // All of a hit is drawn at once.
     assert_eq!(stats.top_paths.iter().map(|top| top.count).sum::<u64>(), stats.top_routes[0].count);
 }
