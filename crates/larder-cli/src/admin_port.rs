@@ -13,6 +13,8 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(3);
 
 /// The time in which a client must send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time in which a client must take something of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pages of the parts of a registry. Without a token nothing can be purged.
 pub(crate) fn pages(registry: Registry, hosts: Vec<String>, token: Option<Token>) -> Router {
@@ -38,7 +40,12 @@ pub(crate) fn start(
 
 async fn serve(pages: Router, listener: TcpListener, stop: Stop, max_connections: usize) -> Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let options = ServeOptions { max_connections, header_timeout: HEADER_TIMEOUT, drain_timeout: DRAIN };
+    let options = ServeOptions {
+        max_connections,
+        header_timeout: HEADER_TIMEOUT,
+        write_timeout: WRITE_TIMEOUT,
+        drain_timeout: DRAIN,
+    };
     larder_links::serve(listener, pages, options, stop.requested()).await;
     Ok(())
 }

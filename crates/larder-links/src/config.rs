@@ -13,6 +13,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::{Host, Url};
 
+/// How long a client may take nothing of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The options of the shortener. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -245,6 +248,7 @@ impl Config {
         ServeOptions {
             max_connections: self.max_connections,
             header_timeout: Duration::from_millis(self.header_timeout_ms),
+            write_timeout: WRITE_TIMEOUT,
             drain_timeout: Duration::from_millis(self.drain_timeout_ms),
         }
     }

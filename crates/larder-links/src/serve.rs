@@ -1,4 +1,5 @@
-//! The accept loop: a bounded number of HTTP/1.1 connections, a deadline for request heads, graceful shutdown.
+//! The accept loop: a bounded number of HTTP/1.1 connections, deadlines for request heads and for clients that do not read,
+//! graceful shutdown.
 //!
 //! It serves any router, so that other parts of a process use the same bounds.
 
@@ -24,6 +25,7 @@ use timer::ConnectionTimer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 
 /// How long to wait after a failed accept. The usual cause is a lack of file descriptors; an immediate retry would only
 /// use processor time.
@@ -36,6 +38,8 @@ pub struct ServeOptions {
     pub max_connections: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of a response that it has asked for: then its connection is closed.
+    pub write_timeout: Duration,
     /// How long running requests may take to end after `shutdown`.
     pub drain_timeout: Duration,
 }
@@ -90,12 +94,14 @@ pub(crate) async fn serve_each<S>(
         };
         // Without it a short response may wait for the client's delayed acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(options.write_timeout));
         let connection = http1::Builder::new()
             // Nearly all responses are heads alone: one buffer is sent with less work than a list of one buffer.
             .writev(false)
             .timer(ConnectionTimer::default())
             .header_read_timeout(options.header_timeout)
-            .serve_connection(TokioIo::new(stream), service_of(peer));
+            .serve_connection(TokioIo::new(Box::pin(stream)), service_of(peer));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

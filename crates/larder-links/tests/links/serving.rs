@@ -1,6 +1,7 @@
 //! Over real sockets: draining, limits, and a restart.
 
 use crate::support::{Fixture, open, open_with};
+use axum::Router;
 use http::Method;
 use larder_links::{Links, LinksError, ServeOptions, VisitDetails};
 use serde_json::json;
@@ -78,7 +79,12 @@ async fn service_and_router_answer_alike() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let router = listener.local_addr().unwrap();
     let timeout = Duration::from_secs(10);
-    let options = ServeOptions { max_connections: 9, header_timeout: timeout, drain_timeout: timeout };
+    let options = ServeOptions {
+        max_connections: 9,
+        header_timeout: timeout,
+        write_timeout: timeout,
+        drain_timeout: timeout,
+    };
     tokio::spawn(larder_links::serve(listener, fixture.links.router(), options, std::future::pending()));
     let visit =
         |target: &str, fields: &str| format!("GET {target} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n");
@@ -148,6 +154,28 @@ async fn endless_head_times_out() {
     assert!(exchange(serving.address, &get("/healthz")).await.ends_with("ok\n"));
     serving.stop.send(()).unwrap();
     serving.task.await.unwrap().unwrap();
+}
+
+/// It held its connection, and the buffers of its response, for ever.
+#[tokio::test]
+async fn client_that_does_not_read_makes_way() {
+    let routes = [("/long", 64 << 20), ("/short", 3)];
+    let router = routes.into_iter().fold(Router::new(), |router, (path, bytes)| {
+        router.route(path, axum::routing::get(move || async move { "x".repeat(bytes) }))
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = ServeOptions {
+        max_connections: 1,
+        header_timeout: Duration::from_secs(60),
+        write_timeout: Duration::from_millis(100),
+        drain_timeout: Duration::ZERO,
+    };
+    tokio::spawn(larder_links::serve(listener, router, options, std::future::pending()));
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    idle.write_all(get("/long").as_bytes()).await.unwrap();
+    idle.read_u8().await.unwrap();
+    assert!(exchange(address, &get("/short")).await.ends_with("xxx"));
 }
 
 #[tokio::test]
