@@ -50,8 +50,9 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
         }
         startup_pages::release();
         let ended = server.run(stop).await;
-        supervisor.shut_down(admin_port::DRAIN).await;
-        Ok(ended?)
+        let stopped = supervisor.shut_down(admin_port::DRAIN).await;
+        ended?;
+        stopped.map(drop)
     })
 }
 
@@ -101,8 +102,9 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
         }
         startup_pages::release();
         let ended = links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await;
-        supervisor.shut_down(admin_port::DRAIN).await;
-        Ok(ended?)
+        let stopped = supervisor.shut_down(admin_port::DRAIN).await;
+        ended?;
+        stopped.map(drop)
     })
 }
 

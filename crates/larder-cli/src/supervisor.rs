@@ -1,7 +1,7 @@
 //! Restarts parts that panic or fail, after a pause that grows. Caches and stores survive a restart, because their
 //! owner is the caller and not the part.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -73,7 +73,7 @@ impl Stop {
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     stop: watch::Sender<bool>,
-    parts: JoinSet<()>,
+    parts: JoinSet<Result<()>>,
 }
 
 impl Supervisor {
@@ -102,32 +102,51 @@ impl Supervisor {
     }
 
     /// Requests a stop of all parts and waits until the deadline. Returns whether all have stopped.
-    pub(crate) async fn shut_down(mut self, deadline: Duration) -> bool {
+    ///
+    /// # Errors
+    /// That of a part that failed while it stopped; those of further parts are logged.
+    pub(crate) async fn shut_down(mut self, deadline: Duration) -> Result<bool> {
         self.stop.send_replace(true);
-        let all = async { while self.parts.join_next().await.is_some() {} };
-        tokio::time::timeout(deadline, all).await.is_ok()
+        let mut failed = Ok(());
+        let all = async {
+            while let Some(ended) = self.parts.join_next().await {
+                if let Ok(Err(error)) = ended
+                    && let Err(former) = std::mem::replace(&mut failed, Err(error))
+                {
+                    tracing::error!(error = format!("{former:#}"), "a part failed while it stopped");
+                }
+            }
+        };
+        let have_ended = tokio::time::timeout(deadline, all).await.is_ok();
+        failed.map(|()| have_ended)
     }
 }
 
-async fn supervise<F>(name: &'static str, run: impl Fn(Stop) -> F, stop: Stop, health_handle: HealthHandle)
+/// Runs a part until a stop is requested.
+///
+/// # Errors
+/// That of the part, if it failed while it stopped.
+async fn supervise<F>(
+    name: &'static str,
+    run: impl Fn(Stop) -> F,
+    stop: Stop,
+    health_handle: HealthHandle,
+) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let mut pause = FIRST_PAUSE;
-    loop {
+    let outcome = loop {
         let start = Instant::now();
         let ended = tokio::spawn(run(stop.clone())).await;
         if stop.is_requested() {
-            if let Ok(Err(error)) = &ended {
-                tracing::error!(part = name, error = format!("{error:#}"), "failed while stopping");
-            }
-            break;
+            break ended.unwrap_or(Ok(())).with_context(|| format!("{name} failed while it stopped"));
         }
         let reason = match ended {
             Ok(Ok(())) => "it ended without a request to stop".to_owned(),
             Ok(Err(error)) => format!("{error:#}"),
             Err(error) if error.is_panic() => "it panicked".to_owned(),
-            Err(_) => break,
+            Err(_) => break Ok(()),
         };
         if start.elapsed() >= HEALTHY_AFTER {
             pause = FIRST_PAUSE;
@@ -138,15 +157,16 @@ where
             health.last_failure = Some(reason);
         });
         if tokio::time::timeout(pause, stop.clone().requested()).await.is_ok() {
-            break;
+            break Ok(());
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
         health_handle.update(|health| {
             health.state = State::Running;
             health.restarts += 1;
         });
-    }
+    };
     health_handle.update(|health| health.state = State::Stopped);
+    outcome
 }
 
 #[cfg(test)]
@@ -176,15 +196,29 @@ mod tests {
         let last = health.get();
         assert_eq!((last.state, last.restarts), (State::Running, 2));
         assert_eq!(last.last_failure.as_deref(), Some("no luck"));
-        assert!(supervisor.shut_down(Duration::from_secs(1)).await);
+        assert!(supervisor.shut_down(Duration::from_secs(1)).await.expect("the part stops"));
         assert_eq!(health.get().state, State::Stopped);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_of_a_part_that_stops_reaches_the_caller() {
+        let mut supervisor = Supervisor::new();
+        for name in ["one", "other"] {
+            supervisor.start(name, |stop| async {
+                stop.requested().await;
+                anyhow::bail!("the disk is full")
+            });
+        }
+        let error = supervisor.shut_down(Duration::from_secs(1)).await.expect_err("both fail");
+        let text = format!("{error:#}");
+        assert!(text.ends_with(" failed while it stopped: the disk is full"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn shut_down_does_not_wait_for_a_hanging_part_after_the_deadline() {
         let mut supervisor = Supervisor::new();
         supervisor.start("hanging", |_| std::future::pending());
-        assert!(!supervisor.shut_down(Duration::from_secs(1)).await);
+        assert!(!supervisor.shut_down(Duration::from_secs(1)).await.expect("nothing fails"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -194,6 +228,6 @@ mod tests {
         while health.get().restarts < 10 {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        assert!(supervisor.shut_down(Duration::from_millis(10)).await);
+        assert!(supervisor.shut_down(Duration::from_millis(10)).await.expect("nothing fails"));
     }
 }

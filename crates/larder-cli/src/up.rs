@@ -120,7 +120,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
             stopped.await
         }
     };
-    if !have_ended {
+    if !have_ended? {
         remark("larder up: some connections did not end in time and were closed");
         links.flush_visits().await?;
     }
