@@ -148,7 +148,12 @@ impl File {
         let LinksOptions { database, redis, public_url, allow_hosts, trusted_proxies } = flags.options;
         let is_database_configured = database.is_some() || section.contains_key("database");
         let (keys, mut config): (LinksKeys, larder_links::Config) = config_file::read("links", section)?;
-        config.database = database.unwrap_or(config.database);
+        config.database = match (database, &self.up.data) {
+            (Some(database), _) => database,
+            // That of the `larder up` of this file.
+            (None, Some(data)) if !is_database_configured => database_in(data),
+            (None, _) => config.database,
+        };
         config.redis = redis.or(config.redis);
         config.public_url = public_url.or(config.public_url);
         config.allow_hosts = first_given(allow_hosts, config.allow_hosts);
@@ -184,7 +189,7 @@ impl File {
         let mut links = self.links(links_flags)?;
         let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from(DATA_FOLDER));
         if !links.is_database_configured {
-            links.config.database = format!("sqlite:{}", data.join("links.db").display());
+            links.config.database = database_in(&data);
         }
         let admin = AdminPort {
             listen: ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT),
@@ -214,6 +219,11 @@ impl PartAdmin {
 }
 
 /// The checked hosts of an admin port.
+/// The database in a data folder.
+fn database_in(data: &Path) -> String {
+    format!("sqlite:{}", data.join("links.db").display())
+}
+
 fn admin_hosts(flag: AdminHosts, file: Vec<String>) -> Result<Vec<String>> {
     Ok(host_names("admin_hosts", &first_given(flag.names, file))?)
 }

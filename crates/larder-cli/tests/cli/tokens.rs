@@ -31,6 +31,18 @@ pub(crate) fn start_beyond_loopback(database: &Path) -> (Process, SocketAddr) {
     (process, SocketAddr::from(([127, 0, 0, 1], address.port())))
 }
 
+/// A file without a database of its own means that of its `larder up`.
+#[test]
+fn token_of_a_file_with_a_data_folder_is_in_the_database_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, data) = (folder.path().join("larder.toml"), folder.path().join("data"));
+    std::fs::write(&file, format!("[up]\ndata = {data:?}\n")).expect("a file");
+    let mut command = larder(["links", "token", "add", "--config"]);
+    let added = run(command.arg(&file).current_dir(folder.path()));
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert!(data.join("links.db").exists() && !folder.path().join("larder-data").exists(), "{added:?}");
+}
+
 #[test]
 fn token_can_be_created_listed_and_removed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
