@@ -220,17 +220,16 @@ impl Visits {
     pub(crate) async fn forget(&self, link_id: u64, store: &Store) -> Result<bool, StoreError> {
         // Otherwise those on their way to the database would be written afterwards.
         let _no_write = self.flushing.lock().await;
-        {
-            let mut table = self.table.lock();
-            let Table { pending, waiting, limited, .. } = &mut *table;
-            limited.remove(link_id);
-            pending.retain(|key, count| {
-                let is_other = key.link_id != link_id;
-                *waiting -= if is_other { 0 } else { *count };
-                is_other
-            });
-        }
-        store.forget_visits(link_id).await
+        // First, because it may fail: then all visits stay.
+        let exists = store.forget_visits(link_id).await?;
+        let Table { pending, waiting, limited, .. } = &mut *self.table.lock();
+        limited.remove(link_id);
+        pending.retain(|key, count| {
+            let is_other = key.link_id != link_id;
+            *waiting -= if is_other { 0 } else { *count };
+            is_other
+        });
+        Ok(exists)
     }
 
     fn requeue(&self, visits: Vec<(VisitKey, u64)>) {

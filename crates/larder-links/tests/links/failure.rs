@@ -87,6 +87,9 @@ async fn locked_database_serves_reads_and_rejects_writes() {
     // The visit waits in memory.
     assert!(matches!(fixture.links.flush_visits().await, Err(LinksError::Store(StoreError::Locked(_)))));
     assert_eq!(fixture.links.stats().visits.queued, 1);
+    let forgotten = fixture.send_json(Method::DELETE, "/api/links/a/visits", json!({})).await;
+    assert_eq!(forgotten.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(fixture.links.stats().visits.queued, 1, "a failure forgets nothing");
 
     other.execute_batch("ROLLBACK").unwrap();
     fixture.link(None, "https://b.example/").await;
