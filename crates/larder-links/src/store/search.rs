@@ -36,6 +36,9 @@ struct Source {
 
 const NEWEST: Source = Source { from: "links", id: "links.id", condition: ":text IS NULL", window: u64::MAX };
 
+/// By their own index: there are few among all links.
+const DELETED: Source = Source { from: "links INDEXED BY links_deleted", ..NEWEST };
+
 // CROSS JOIN keeps the left table first.
 const TAGGED: Source = Source {
     from: "link_tags CROSS JOIN links ON links.id = link_tags.link_id",
@@ -63,6 +66,7 @@ pub(super) fn list(connection: &Connection, query: &ListQuery) -> rusqlite::Resu
         Some(text) if text.chars().count() >= TRIGRAM_CHARS => (&INDEXED, Some(phrase(text))),
         Some(text) => (&PREFIXED, Some(prefix_pattern(text))),
         None if query.tag.is_some() => (&TAGGED, None),
+        None if query.deleted => (&DELETED, None),
         None => (&NEWEST, None),
     };
     match query.sort {

@@ -122,6 +122,21 @@ async fn list_by_visits_reads_an_index() {
     assert!(steps[0].starts_with("SEARCH links USING INDEX links_by_visits ("), "{steps:?}");
 }
 
+/// Among millions of links there may be three that are deleted.
+#[tokio::test]
+async fn list_of_deleted_links_reads_an_index() {
+    let fixture = open();
+    create(&fixture, &[("a", 1)]).await;
+    let listed = fixture.get("/api/links?deleted=true").await;
+    assert_eq!(listed.json()["links"], json!([]));
+    let database = rusqlite::Connection::open(&fixture.config.database).unwrap();
+    let plan = "EXPLAIN QUERY PLAN SELECT slug FROM links INDEXED BY links_deleted
+                WHERE links.id >= 1 AND links.deleted_at IS NOT NULL AND links.id < 9 ORDER BY links.id DESC LIMIT 3";
+    let mut plan = database.prepare(plan).unwrap();
+    let steps: Vec<String> = plan.query_map([], |row| row.get(3)).unwrap().collect::<Result<_, _>>().unwrap();
+    assert!(steps[0].contains("links_deleted"), "{steps:?}");
+}
+
 #[tokio::test]
 async fn cursor_of_another_order_and_unknown_orders_are_refused() {
     let fixture = open();
