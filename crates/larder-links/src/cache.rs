@@ -90,9 +90,12 @@ impl From<Route> for Target {
 /// The result of a fetch: a target, or its absence.
 pub(crate) type Resolved = Result<Fetched<Option<Target>>, FetchError<StoreError>>;
 
-pub(crate) fn build(config: &Config) -> Result<Cache, LinksError> {
-    let mut builder =
-        Cache::builder("links").memory_bytes(config.cache_bytes).ttl(Duration::from_secs(config.ttl_seconds));
+/// The cache of one database: shorteners of different databases may share a Redis.
+pub(crate) fn build(config: &Config, database: &str) -> Result<Cache, LinksError> {
+    let namespace = format!("links-{database}");
+    let mut builder = Cache::builder(&namespace)
+        .memory_bytes(config.cache_bytes)
+        .ttl(Duration::from_secs(config.ttl_seconds));
     if let Some(redis) = &config.redis {
         builder = with_tls(with_credentials(builder.redis(redis), config), config)?;
     }

@@ -57,9 +57,10 @@ impl Deps {
     /// An option out of range, or a database that cannot be opened.
     pub fn open(config: &Config) -> Result<Deps, LinksError> {
         config.validate()?;
+        let store = Store::open(&config.store_config()?)?;
         Ok(Deps {
-            store: Store::open(&config.store_config()?)?,
-            cache: cache::build(config)?,
+            cache: cache::build(config, store.identity())?,
+            store,
             responses: responses::build(config.response_cache_bytes)?,
         })
     }

@@ -3,19 +3,22 @@
 use super::{Links, Shared};
 use crate::error::LinksError;
 use crate::events::Event;
-use crate::store::{QUARTERS_KEPT_DAYS, RESTORE_PERIOD, StoreError, now_ms, today};
+use crate::store::{DIMENSIONS_KEPT_DAYS, QUARTERS_KEPT_DAYS, RESTORE_PERIOD, StoreError, now_ms, today};
 use std::panic::resume_unwind;
 use std::sync::Weak;
 use std::time::Duration;
 
 impl Links {
-    /// Sums visits that are older than 90 days into days, and drops those that are older than the retention.
+    /// Sums visits that are older than 90 days into days, and drops those that are older than the retention, and where those
+    /// came from that the page does not show any more.
     ///
     /// # Errors
     /// If the store fails; the next call does the rest.
     pub async fn fold_visits(&self) -> Result<(), LinksError> {
         let Shared { store, config, .. } = &*self.shared;
-        while store.drop_visits(today() - i64::from(config.visit_retention_days)).await? > 0 {}
+        let retention = i64::from(config.visit_retention_days);
+        while store.drop_visits(today() - retention).await? > 0 {}
+        while store.drop_dimensions(today() - retention.min(DIMENSIONS_KEPT_DAYS)).await? > 0 {}
         while store.fold_visits(today() - QUARTERS_KEPT_DAYS).await? > 0 {}
         Ok(())
     }
@@ -26,6 +29,8 @@ impl Links {
     /// If the store fails; the next call drops them.
     pub async fn drop_deleted(&self) -> Result<u64, LinksError> {
         let until = now_ms() - RESTORE_PERIOD.as_millis() as i64;
+        // In steps: with their links they would be one long transaction.
+        while self.shared.store.drop_visits_of_deleted(until).await? > 0 {}
         let mut count = 0;
         loop {
             let this = self.clone();

@@ -71,6 +71,19 @@ pub(super) fn drop_before(connection: &Connection, day: Day, limit: usize) -> ru
     connection.prepare_cached(sql)?.execute(params![day, limit as i64])
 }
 
+/// Drops up to `limit` rows of links that were deleted until then; returns how many there were.
+pub(super) fn drop_of_deleted(
+    connection: &Connection,
+    until_ms: i64,
+    limit: usize,
+) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM visit_dimensions WHERE (link_id, day, dimension, value) IN
+               (SELECT link_id, day, dimension, value
+                FROM links INDEXED BY links_deleted CROSS JOIN visit_dimensions ON link_id = id
+                WHERE deleted_at <= ?1 LIMIT ?2)";
+    connection.prepare_cached(sql)?.execute(params![until_ms, limit as i64])
+}
+
 /// Forgets where the visits of a link came from.
 pub(super) fn forget(connection: &Connection, link_id: u64) -> rusqlite::Result<()> {
     connection

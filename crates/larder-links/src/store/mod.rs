@@ -125,6 +125,9 @@ pub const QUARTERS_PER_DAY: i64 = 96;
 /// How long visits are kept in quarter hours, in days. After that they are kept in days.
 pub const QUARTERS_KEPT_DAYS: i64 = 90;
 
+/// How long it is kept where visits came from, in days: for the 30 days that readers see, in every time zone.
+pub const DIMENSIONS_KEPT_DAYS: i64 = 31;
+
 /// The links whose visits [`Store::add_visits`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TotalsOf {

@@ -78,6 +78,7 @@ struct Shared {
     readers: Arc<Readers>,
     queue_timeout: Duration,
     codec: SlugCodec,
+    identity: String,
     path: PathBuf,
 }
 
@@ -94,6 +95,11 @@ impl Store {
         &self.shared.path
     }
 
+    /// Eight characters that all processes of the database have, and no other database but a copy of it.
+    pub(crate) fn identity(&self) -> &str {
+        &self.shared.identity
+    }
+
     /// Opens the database, creates it if it does not exist, and migrates it to the current version.
     ///
     /// Blocks on the disk; call it before serving, or from a blocking task.
@@ -108,7 +114,7 @@ impl Store {
         }
         make_private_file(path)?;
         let writing = open_writer(config)?;
-        let codec = statements::slug_codec(&writing)?;
+        let (codec, identity) = (statements::slug_codec(&writing)?, statements::identity(&writing)?);
         let count = config.readers.max(1);
         let idle = (0..count).map(|_| open_reader(config)).collect::<Result<Vec<_>, _>>()?;
         let permits = Arc::new(Semaphore::new(count as usize));
@@ -133,6 +139,7 @@ impl Store {
                 readers: Arc::new(readers),
                 queue_timeout: config.queue_timeout,
                 codec,
+                identity,
                 path: config.path.clone(),
             }),
         })
@@ -189,8 +196,20 @@ impl Store {
         self.write(2, move |context| Ok(statements::restore(context.connection, &slug, since)?)).await
     }
 
-    /// Drops links that were deleted at `until_ms`, in milliseconds since 1970, or before, with their visits: up to 500 of
-    /// them, whose slugs it returns. They are free from then on.
+    /// Drops the visits of links that were deleted at `until_ms`, in milliseconds since 1970, or before: up to 1,000 rows of
+    /// each table. Returns how many there were.
+    pub async fn drop_visits_of_deleted(&self, until_ms: i64) -> Result<usize, StoreError> {
+        const STEP: usize = 1_000;
+        self.write(3 * STEP, move |context| {
+            let visits = visits::drop_of_deleted(context.connection, until_ms, STEP)?;
+            Ok(visits + dimensions::drop_of_deleted(context.connection, until_ms, STEP)?)
+        })
+        .await
+    }
+
+    /// Drops links that were deleted at `until_ms`, in milliseconds since 1970, or before: up to 500 of them, whose slugs it
+    /// returns. They are free from then on. Their visits go too; many of them should be
+    /// [dropped before](Store::drop_visits_of_deleted), in steps.
     pub async fn drop_deleted(&self, until_ms: i64) -> Result<Vec<String>, StoreError> {
         const STEP: usize = 500;
         let work = move |context: &mut WriteContext<'_>| {
@@ -361,11 +380,13 @@ impl Store {
     /// Drops visits before a day, up to 1,000 rows of each table, and returns how many there were. The totals of links stay.
     pub async fn drop_visits(&self, before: Day) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
-        self.write(3 * STEP, move |context| {
-            let visits = visits::drop_before(context.connection, before, STEP)?;
-            Ok(visits + dimensions::drop_before(context.connection, before, STEP)?)
-        })
-        .await
+        self.write(2 * STEP, move |context| Ok(visits::drop_before(context.connection, before, STEP)?)).await
+    }
+
+    /// Drops where visits before a day came from, up to 1,000 rows, and returns how many there were.
+    pub async fn drop_dimensions(&self, before: Day) -> Result<usize, StoreError> {
+        const STEP: usize = 1_000;
+        self.write(STEP, move |context| Ok(dimensions::drop_before(context.connection, before, STEP)?)).await
     }
 
     /// Forgets the visits of a link, its total included; false if there is no such link.

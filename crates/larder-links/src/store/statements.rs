@@ -4,6 +4,7 @@ use super::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, R
 use crate::slug::{self, SlugCodec};
 use crate::tag::Tag;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use sha2::{Digest, Sha256};
 
 /// The columns that [`read_link`] reads, in its order.
 pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.title, links.created_at, links.visits, \
@@ -13,6 +14,13 @@ pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.ti
 pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec> {
     let key = "SELECT value FROM meta WHERE name = 'slug_key'";
     Ok(SlugCodec::new(connection.query_row(key, [], |row| row.get(0))?))
+}
+
+/// What all processes of a database share, and no other database has but a copy of it.
+pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
+    let key = "SELECT value FROM meta WHERE name = 'slug_key'";
+    let key: [u8; 16] = connection.query_row(key, [], |row| row.get(0))?;
+    Ok(Sha256::digest(key)[..4].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 pub(super) fn find(connection: &Connection, slug: &str) -> rusqlite::Result<Option<Link>> {
@@ -170,6 +178,8 @@ pub(super) fn update(
         max_visits: change.max_visits.unwrap_or(link.options.max_visits),
         forward_query: change.forward_query.unwrap_or(link.options.forward_query),
     };
+    let is_edited = change.url.as_ref().is_some_and(|url| url.as_str() != link.url)
+        || change.title.as_ref().is_some_and(|title| *title != link.title);
     let changed = Link {
         url: change.url.as_ref().map_or(link.url, |url| url.as_str().to_owned()),
         title: change.title.clone().unwrap_or(link.title),
@@ -177,7 +187,7 @@ pub(super) fn update(
         ..link
     };
     let id = changed.id as i64;
-    if change.url.is_some() || change.title.is_some() {
+    if is_edited {
         // Without a fingerprint, an import does not mistake the edited link for the row that created it.
         connection
             .prepare_cached("UPDATE links SET url = ?2, title = ?3, fingerprint = NULL WHERE id = ?1")?

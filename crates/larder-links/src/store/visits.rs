@@ -116,6 +116,23 @@ pub(super) fn drop_before(connection: &Connection, day: Day, limit: usize) -> ru
         + connection.prepare_cached(quarters)?.execute(params![day * QUARTERS_PER_DAY, limit])?)
 }
 
+/// Drops up to `limit` rows of each table of links that were deleted until then; returns how many there were.
+pub(super) fn drop_of_deleted(
+    connection: &Connection,
+    until_ms: i64,
+    limit: usize,
+) -> rusqlite::Result<usize> {
+    let quarters = "DELETE FROM visits_quarterly WHERE (link_id, quarter) IN
+                    (SELECT link_id, quarter FROM links INDEXED BY links_deleted CROSS JOIN visits_quarterly ON link_id = id
+                     WHERE deleted_at <= ?1 LIMIT ?2)";
+    let days = "DELETE FROM visits_daily WHERE (link_id, day) IN
+                (SELECT link_id, day FROM links INDEXED BY links_deleted CROSS JOIN visits_daily ON link_id = id
+                 WHERE deleted_at <= ?1 LIMIT ?2)";
+    let limit = limit as i64;
+    Ok(connection.prepare_cached(quarters)?.execute(params![until_ms, limit])?
+        + connection.prepare_cached(days)?.execute(params![until_ms, limit])?)
+}
+
 /// Forgets the visits of a link, its total included; false if there is no such link.
 pub(super) fn forget(connection: &Connection, link_id: u64) -> rusqlite::Result<bool> {
     let id = link_id as i64;

@@ -177,6 +177,18 @@ async fn full_table_counts_visits_without_their_details() {
 }
 
 #[tokio::test]
+async fn counts_are_kept_for_as_long_as_they_are_shown() {
+    let fixture = open();
+    fixture.link(Some("a"), "https://a.example/").await;
+    let id = fixture.links.store().find("a").await.unwrap().unwrap().id;
+    let key = |day| DimensionKey { link_id: id, day, dimension: Dimension::Device, value: "phone".into() };
+    let written = vec![(key(today() - 32), 1), (key(today() - 31), 1)];
+    fixture.links.store().add_dimensions(written).await.unwrap();
+    fixture.links.fold_visits().await.unwrap();
+    assert_eq!(rows(&fixture, "SELECT count(*), 0 FROM visit_dimensions").0, 1);
+}
+
+#[tokio::test]
 async fn forgotten_and_old_counts_are_gone() {
     let fixture = open_with(|config| config.visit_retention_days = 1);
     fixture.link(Some("a"), "https://a.example/").await;

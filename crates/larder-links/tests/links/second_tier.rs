@@ -61,3 +61,21 @@ fn certificate_option_that_cannot_be_used_is_refused_by_name() {
         refused(|config, file| config.redis_key = Some(file)).starts_with("redis_certificate is missing")
     );
 }
+
+/// A slug of one database led to the target of the other.
+#[tokio::test]
+async fn shorteners_of_different_databases_may_share_a_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let [one, other] = ["one", "other"].map(|name| {
+        let fixture = open_with(|config| config.redis = Some(server.url()));
+        (name, fixture)
+    });
+    for (name, fixture) in [&one, &other] {
+        fixture.link(Some("docs"), &format!("https://{name}.example/")).await;
+    }
+    for (name, fixture) in [&one, &other] {
+        assert_eq!(fixture.get("/docs").await.header("location"), format!("https://{name}.example/"));
+    }
+    let keys = server.command("KEYS links-*:slug:docs");
+    assert!(keys.starts_with("*2\r\n"), "{keys}");
+}

@@ -90,6 +90,33 @@ async fn after_30_days_the_link_is_dropped_and_its_slug_is_free() {
 }
 
 #[tokio::test]
+async fn visits_of_dropped_links_go_with_them_and_those_of_others_stay() {
+    let fixture = open();
+    for slug in ["old", "young", "stays"] {
+        fixture.link(Some(slug), "https://a.example/").await;
+        for _ in 0..3 {
+            fixture.get(&format!("/{slug}")).await;
+        }
+    }
+    fixture.links.flush_visits().await.unwrap();
+    for slug in ["old", "young"] {
+        delete(&fixture, slug).await;
+    }
+    set_age(&fixture, "old", 30);
+    let rows = || {
+        let database = rusqlite::Connection::open(&fixture.config.database).unwrap();
+        let sql = "SELECT count(DISTINCT link_id) FROM visits_quarterly";
+        database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(rows(), 3);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let until = now.as_millis() as i64 - 30 * DAY_MS;
+    assert!(fixture.links.store().drop_visits_of_deleted(until).await.unwrap() > 0);
+    assert_eq!((rows(), fixture.links.store().drop_visits_of_deleted(until).await.unwrap()), (2, 0));
+    assert_eq!(fixture.links.drop_deleted().await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn import_returns_an_expired_link_only_for_one_that_expires_too() {
     let fixture = open();
     let create = async |link: Value| {
@@ -100,6 +127,23 @@ async fn import_returns_an_expired_link_only_for_one_that_expires_too() {
     assert_eq!(create(expired).await, "existing");
     assert_eq!(create(json!({ "url": "https://a.example/" })).await, "created");
     assert_eq!(create(json!({ "url": "https://a.example/" })).await, "existing");
+}
+
+/// A form sends all fields, also those that nobody has changed.
+#[tokio::test]
+async fn import_returns_a_link_whose_address_and_title_were_saved_unchanged() {
+    let fixture = open();
+    let row = json!({ "url": "https://a.example/", "title": "A" });
+    let batch = json!([row]);
+    let create = async || fixture.post("/api/links/batch", batch.clone()).await.json()["results"][0].clone();
+    let path = format!("/api/links/{}", create().await["slug"].as_str().unwrap());
+    let mut form = row.clone();
+    form["tags"] = json!(["x"]);
+    fixture.send_json(Method::PATCH, &path, form.clone()).await;
+    assert_eq!(create().await["status"], "existing");
+    form["title"] = json!("B");
+    fixture.send_json(Method::PATCH, &path, form).await;
+    assert_eq!(create().await["status"], "created");
 }
 
 #[tokio::test]
