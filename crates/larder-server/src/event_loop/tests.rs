@@ -1,6 +1,7 @@
 //! Tests of the loop: turns are given by hand, over real sockets.
 
 mod large;
+mod replies;
 mod walk;
 
 use std::io::{Read, Write};

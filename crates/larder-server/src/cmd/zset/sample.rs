@@ -81,13 +81,11 @@ fn some(cx: &mut Context<'_>, key: &[u8], number: i64, with_scores: bool) -> Out
             return writer.write_range(set, 0..set.len(), false);
         }
         writer.start(count);
-        let mut bytes = 0;
         let mut write = |rank| {
             let (name, score) = set.at(rank);
             writer.write(name, score);
             // Larger replies are refused.
-            bytes += name.len() + 1;
-            bytes <= most_bytes
+            writer.reply.buffer_len() <= most_bytes
         };
         if number >= 0 {
             random.sample(count, set.len()).into_iter().all(write);
