@@ -75,6 +75,7 @@ impl Visit {
     /// The memory that it holds beside entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let bytes = match &self.purpose {
+            Purpose::Keys(names) | Purpose::Scan(names) => names.bytes_allocated(),
             Purpose::Edit(edit) => edit.bytes(),
             Purpose::Read(read) => read.bytes(),
             Purpose::Restore(restore) => restore.bytes(),
@@ -136,6 +137,10 @@ impl Visit {
                     }
                 });
                 names.retain_matching(begin);
+                // Larger replies are refused.
+                if cx.is_reply_too_large_with(names.reply_bytes()) {
+                    self.left = 0;
+                }
                 next
             }
             Purpose::Flush { all } => db.clear_from(self.cursor, count, *all),
@@ -216,6 +221,18 @@ impl Names {
 
     fn has_type(&self, record: &Record) -> bool {
         self.type_name.is_none_or(|name| name == Some(type_name(record)))
+    }
+
+    /// The memory that they need, in bytes.
+    fn bytes_allocated(&self) -> usize {
+        let pattern = if let Filter::Pattern(pattern) = &self.filter { pattern.len() } else { 0 };
+        pattern + self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    /// The bytes of a reply with them, at least.
+    fn reply_bytes(&self) -> u64 {
+        const FRAME_BYTES: usize = b"$0\r\n\r\n".len();
+        (self.bytes.len() + self.ends.len() * FRAME_BYTES) as u64
     }
 
     fn push(&mut self, name: &[u8]) {

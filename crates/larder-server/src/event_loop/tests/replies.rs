@@ -45,3 +45,26 @@ fn random_members_stop_at_the_limit() {
         }
     }
 }
+
+#[test]
+fn collected_names_count_as_client_memory_and_stop_at_the_limit() {
+    const NAME_BYTES: usize = 20;
+    for command in ["KEYS *", "KEYS 0*", "SCAN 0 COUNT 1000000"] {
+        let state = state_with_limit();
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        for number in 0..5_000 {
+            let name = format!("{number:0NAME_BYTES$}");
+            state.store.database(0).set(name.as_bytes(), b"v", Expiry::Never).unwrap();
+        }
+        let (connection, mut client_end) = connection(&state);
+        event_loop.adopt(connection);
+        client_end.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        poll(&mut event_loop);
+        let buffered = state.clients.buffered_bytes() as usize;
+        assert!(buffered > 1_000 * NAME_BYTES, "{command}: {buffered} bytes after a slice of names");
+        // Each has at least six bytes more in the reply: the limit is exceeded in the third of five slices.
+        (0..2).for_each(|_| poll(&mut event_loop));
+        assert!(event_loop.connections[0].is_none(), "{command} goes on beyond the limit");
+        assert_eq!(client_end.read(&mut [0]).unwrap(), 0, "{command} gets no reply");
+    }
+}
