@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use larder_resp::Frame;
+use larder_resp::{Frame, Protocol};
 use larder_server::{ByteSize, Config, MemoryPolicy, commands};
 use larder_testkit::{RedisServer, until};
 
@@ -314,6 +314,47 @@ fn sorted_set_is_not_changed_by_a_request_that_does_not_fit() {
     assert_eq!(line(&mut client, "ZRANGE set 0 -1"), Frame::Array(vec![Frame::Bulk("a".into())]));
     assert_eq!(line(&mut client, "ZADD set 5 a"), Frame::Integer(0));
     assert_eq!(line(&mut client, "ZREM set a"), Frame::Integer(1));
+}
+
+/// Their commands hold the locks of the keys until the messages are taken.
+#[test]
+fn connections_that_receive_messages_are_refused_what_does_not_fit() {
+    let (value, longer) = ("x".repeat(2_000), "y".repeat(9_000));
+    for policy in [MemoryPolicy::Noeviction, MemoryPolicy::VolatileLru] {
+        for setting in ["CLIENT TRACKING ON", "SUBSCRIBE channel"] {
+            let server = small_server(policy);
+            let (mut client, mut other) = (server.connect_as(Protocol::Resp3), server.connect());
+            line(&mut client, setting);
+            fill(&mut other, "k", &[]);
+            for request in [
+                &["SET", "k:1", &longer][..],
+                &["SET", "new", &longer],
+                &["SETNX", "new", &longer],
+                &["GETSET", "k:1", &longer],
+                &["APPEND", "k:1", &longer],
+                &["SETRANGE", "k:1", "9000", "x"],
+                &["MSET", "k:1", &longer, "new", "short"],
+                &["MSETNX", "new", "short", "more", &longer],
+                &["COPY", "k:1", "new"],
+            ] {
+                let name = request[0];
+                assert_eq!(client.call(request), oom(), "{policy}: {setting}: {name}");
+                assert!(
+                    server.stats().snapshot().memory_used_bytes <= 1 << 20,
+                    "{policy}: {setting}: {name}"
+                );
+                assert_eq!(line(&mut other, "STRLEN k:1"), Frame::Integer(2_000), "{name}");
+                assert_eq!(line(&mut other, "EXISTS new more"), Frame::Integer(0), "{name}");
+            }
+            // Under one of the policies a key with a deadline makes room.
+            line(&mut other, "DEL k:2");
+            assert_eq!(other.call(&["SET", "t:2", &value, "EX", "1000"]), ok());
+            let is_evicted = policy == MemoryPolicy::VolatileLru;
+            let expected = if is_evicted { ok() } else { oom() };
+            assert_eq!(client.call(&["SET", "n:2", &value]), expected, "{policy}: {setting}");
+            assert_eq!(server.stats().snapshot().evicted, u64::from(is_evicted), "{policy}: {setting}");
+        }
+    }
 }
 
 /// A transaction or a script is refused as a whole, or not at all.

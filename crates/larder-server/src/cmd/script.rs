@@ -10,7 +10,6 @@
 //! again with all keys locked, and so does every later run of it. A script that takes too long is ended and undone, too.
 //! Observers, which are told at the end, know nothing of writes that were undone.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use super::spec::{CommandSpec, Flags};
 use super::table::{self, TABLE};
 use super::transaction::{has_other_keys, uses_keys};
 use super::{CommandError, Context, Outcome, answer, invoke, special};
-use crate::db::{HeldLocks, Key, Locked, UndoableLocks};
+use crate::db::{HeldLocks, Key, KeyLocks, UndoableLocks};
 use crate::script::{
     self, CallError, Ended, Host, MAX_MEMORY_BYTES, Script, Stack, Writer, format_digest, parse_digest,
 };
@@ -231,7 +230,7 @@ impl<'a> Request<'a> {
     }
 
     /// Locks the declared keys, or all.
-    fn lock<'s>(&self, cx: &Context<'s>, locks_all: bool) -> RefCell<Locked<'s>> {
+    fn lock<'s>(&self, cx: &Context<'s>, locks_all: bool) -> KeyLocks<'s> {
         let store = &cx.state.store;
         if locks_all {
             return store.lock_everything();

@@ -3,7 +3,6 @@
 //! `EXEC` locks the keys of all its commands, and the watched ones. Then it executes each command as if it were alone,
 //! but on the locks that it holds. A command whose keys are not known before, such as `KEYS`, makes it lock all keys.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use larder_resp::{Args, ArgsBuffer};
@@ -12,7 +11,7 @@ use super::options::{database_index, integer};
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome, answer, run, script, special};
-use crate::db::{Key, Locked, Spaces};
+use crate::db::{Key, KeyLocks, Spaces};
 use crate::large;
 use crate::observers::Watches;
 use crate::state::ServerState;
@@ -127,8 +126,8 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         return Err(CommandError::Fixed("EXECABORT Transaction discarded because of previous errors."));
     }
     let start = cx.out.len();
-    let locks = lock(cx, &transaction, watches.as_deref());
-    if watches.is_some_and(|watches| has_changed(&watches, &locks.borrow())) {
+    let locks = lock(cx, &transaction, watches.as_deref()).of_transaction();
+    if watches.is_some_and(|watches| has_changed(&watches, &locks)) {
         cx.reply().null_array();
         cx.drop_muted_reply(start);
         cx.take_mail(start);
@@ -168,12 +167,12 @@ pub(super) fn refuse_exec(cx: &mut Context<'_>, reason: &CommandError) -> Comman
 }
 
 /// Whether a watched key was written, or has no entry any more. Its lock is held.
-fn has_changed(watches: &Watches, locks: &Locked<'_>) -> bool {
+fn has_changed(watches: &Watches, locks: &KeyLocks<'_>) -> bool {
     watches.is_marked() || watches.keys().any(|(key, existed)| existed && !locks.contains(key))
 }
 
 /// Locks the keys of all commands, and the watched ones.
-fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> RefCell<Locked<'a>> {
+fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> KeyLocks<'a> {
     let store = &cx.state.store;
     loop {
         let spaces = store.spaces();
@@ -190,11 +189,7 @@ fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watche
 }
 
 /// Locks the keys of one command, if they are known and not locked yet.
-pub(super) fn lock_keys_of<'a>(
-    cx: &Context<'a>,
-    spec: &CommandSpec,
-    args: Args<'_>,
-) -> Option<RefCell<Locked<'a>>> {
+pub(super) fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<'_>) -> Option<KeyLocks<'a>> {
     if cx.held.is_some() || !uses_keys(spec) || has_other_keys(spec) {
         return None;
     }

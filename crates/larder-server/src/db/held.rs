@@ -1,4 +1,4 @@
-//! Operations on keys whose shards are locked already: by a command on several keys, or by a transaction.
+//! Operations on keys whose shards are locked already: by a single command, or by a transaction.
 //!
 //! Commands do not know which of both they run in: a [`Database`](super::Database) passes each operation to the engine,
 //! which locks the shard of the key, or to the locks that are held.
@@ -29,6 +29,9 @@ pub(crate) trait HeldLocks {
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
     /// Stores a record that was in the store before: see [`Locked::restore`](larder_engine::raw::Locked::restore).
     fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal>;
+    /// Makes room for this weight, without evicting the entry of `keep`. Returns whether there is room: a transaction and a
+    /// script, which are not stopped halfway, need none.
+    fn make_room(&self, weight: u64, keep: Option<Key<'_>>) -> bool;
     /// Removes an entry that has expired, of which the observers are told.
     fn discard_expired(&self, key: Key<'_>);
     /// Takes the record of an entry out.
@@ -50,13 +53,35 @@ pub(crate) trait HeldLocks {
     }
 }
 
-impl HeldLocks for RefCell<Locked<'_>> {
+/// The locks of some keys, or of all.
+pub(crate) struct KeyLocks<'a> {
+    locks: RefCell<Locked<'a>>,
+    is_transaction: bool,
+}
+
+impl<'a> KeyLocks<'a> {
+    /// Those of a single command.
+    pub(super) fn new(locks: Locked<'a>) -> Self {
+        KeyLocks { locks: RefCell::new(locks), is_transaction: false }
+    }
+
+    /// The same, of a transaction.
+    pub(crate) fn of_transaction(self) -> Self {
+        KeyLocks { is_transaction: true, ..self }
+    }
+
+    pub(crate) fn contains(&self, key: Key<'_>) -> bool {
+        peek(self, key, |_| ()).is_some()
+    }
+}
+
+impl HeldLocks for KeyLocks<'_> {
     fn read(&self, key: Key<'_>, f: &mut dyn FnMut(&Record)) {
-        let _ = self.borrow_mut().read(key, f);
+        let _ = self.locks.borrow_mut().read(key, f);
     }
 
     fn peek(&self, key: Key<'_>, f: &mut dyn FnMut(EntryRef<'_, Record, ()>)) {
-        let _ = self.borrow().peek_with(key, f);
+        let _ = self.locks.borrow().peek_with(key, f);
     }
 
     fn update(
@@ -64,44 +89,48 @@ impl HeldLocks for RefCell<Locked<'_>> {
         key: Key<'_>,
         f: &mut dyn FnMut(Option<Entry<'_, Object>>) -> UpdateOp<Object>,
     ) -> Result<(), Refusal> {
-        self.borrow_mut().update(key, |entry| (f(entry), ()))
+        self.locks.borrow_mut().update(key, |entry| (f(entry), ()))
     }
 
     fn insert(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
-        self.borrow_mut().insert(record, ttl)
+        self.locks.borrow_mut().insert(record, ttl)
     }
 
     fn restore(&self, record: Record, ttl: Ttl) -> Result<bool, Refusal> {
-        self.borrow_mut().restore(record, ttl)
+        self.locks.borrow_mut().restore(record, ttl)
+    }
+
+    fn make_room(&self, weight: u64, keep: Option<Key<'_>>) -> bool {
+        self.is_transaction || self.locks.borrow_mut().make_room(weight, keep)
     }
 
     fn discard_expired(&self, key: Key<'_>) {
-        self.borrow_mut().discard_expired(key);
+        self.locks.borrow_mut().discard_expired(key);
     }
 
     fn take(&self, key: Key<'_>) -> Option<Record> {
-        self.borrow_mut().take(key)
+        self.locks.borrow_mut().take(key)
     }
 
     fn scan(&self, cursor: u64, count: usize, f: &mut dyn FnMut(&Record)) -> u64 {
-        self.borrow().scan(cursor, count, |entry| f(entry.key()))
+        self.locks.borrow().scan(cursor, count, |entry| f(entry.key()))
     }
 
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool) {
-        self.borrow_mut().retain(|record| keep(record.key()));
+        self.locks.borrow_mut().retain(|record| keep(record.key()));
     }
 
     #[cfg(feature = "scripts")]
     fn is_locked(&self, key: Key<'_>) -> bool {
-        self.borrow().is_locked(key)
+        self.locks.borrow().is_locked(key)
     }
 
     fn stats(&self) -> Stats {
-        self.borrow().stats()
+        self.locks.borrow().stats()
     }
 
     fn partition_stats(&self, index: usize) -> PartitionStats {
-        self.borrow().partition_stats(index)
+        self.locks.borrow().partition_stats(index)
     }
 }
 

@@ -1,14 +1,12 @@
 //! Several keys at once: their shards are locked together, so that no other command sees a part of a change.
 
-use std::cell::RefCell;
-
 use larder_engine::Ttl;
 use larder_engine::raw::{Key, UpdateOp};
 
 use super::changes::EntryState;
 use super::entry::{Entry, EntryOp};
-use super::held::{self, HeldLocks};
-use super::{Database, Expiry, Locked, OutOfMemory, Record, Store, WrongType, charge};
+use super::held::{self, HeldLocks, KeyLocks};
+use super::{Database, Expiry, OutOfMemory, Record, Store, WrongType, charge};
 
 /// Some keys, which nobody else can read or change until this is dropped. Removed entries are freed after that.
 pub(crate) struct LockedKeys<'a> {
@@ -17,21 +15,21 @@ pub(crate) struct LockedKeys<'a> {
 }
 
 enum Locks<'a> {
-    Own(RefCell<Locked<'a>>),
-    /// Those of a transaction, which are held longer.
+    Own(KeyLocks<'a>),
+    /// Those that are held longer, as by a transaction.
     Held(&'a dyn HeldLocks),
 }
 
 impl Store {
     /// Locks these keys, in the order of their shards. No other operation on the store may run on this thread meanwhile,
     /// except through these locks.
-    pub(crate) fn lock<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> RefCell<Locked<'_>> {
-        RefCell::new(self.cache.lock_all(keys))
+    pub(crate) fn lock<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> KeyLocks<'_> {
+        KeyLocks::new(self.cache.lock_all(keys))
     }
 
     /// Locks all keys, in the same way.
-    pub(crate) fn lock_everything(&self) -> RefCell<Locked<'_>> {
-        RefCell::new(self.cache.lock_everything())
+    pub(crate) fn lock_everything(&self) -> KeyLocks<'_> {
+        KeyLocks::new(self.cache.lock_everything())
     }
 
     /// Whether all these records can be in the store at the same time.
@@ -151,14 +149,12 @@ impl LockedKeys<'_> {
         self.held().restore(record, ttl).map(drop).map_err(|_| OutOfMemory)
     }
 
-    /// Refuses records for which no room can be made, if not every key may be evicted. A transaction is not refused.
+    /// Refuses records for which no room can be made, if not every key may be evicted.
     fn require_room(&self, records: &[Record]) -> Result<(), OutOfMemory> {
         let store = self.database.store;
-        match &self.locks {
-            _ if store.evicts_all() => Ok(()),
-            Locks::Own(locks) => store.make_room(&mut locks.borrow_mut(), records),
-            Locks::Held(_) if store.can_hold(records) => Ok(()),
-            Locks::Held(_) => Err(OutOfMemory),
+        match store.evicts_all() {
+            true => Ok(()),
+            false => store.make_room(self.held(), records),
         }
     }
 

@@ -30,7 +30,7 @@ use crate::observers::{Event, Observers};
 use clock::{CachedTime, ServerClock};
 pub(crate) use database::{Database, Found};
 pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateError};
-pub(crate) use held::HeldLocks;
+pub(crate) use held::{HeldLocks, KeyLocks};
 pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
 use memory_limit::MemoryLimit;

@@ -8,8 +8,8 @@
 use larder_engine::raw::{self, Key, UpdateOp};
 
 use super::changes::EntryState;
-use super::held;
-use super::{Database, Locked, Object, OutOfMemory, Record, Store, charge};
+use super::held::{self, HeldLocks};
+use super::{Database, Object, OutOfMemory, Record, Store, charge};
 
 /// Entries that a command may evict before it begins.
 const EVICTED_PER_COMMAND: usize = 32;
@@ -32,8 +32,8 @@ impl Store {
     }
 
     /// Makes room for records, each of which replaces the entry of its key. The entry of a single one is not evicted.
-    pub(super) fn make_room(&self, locks: &mut Locked<'_>, records: &[Record]) -> Result<(), OutOfMemory> {
-        let former = |key| locks.peek_with(key, |entry| entry.weight()).unwrap_or(0);
+    pub(super) fn make_room(&self, locks: &dyn HeldLocks, records: &[Record]) -> Result<(), OutOfMemory> {
+        let former = |key| held::peek(locks, key, |entry| entry.weight()).unwrap_or(0);
         let needed = records.iter().map(charge).sum::<u64>();
         let replaced = records.iter().map(|record| former(record.key())).sum::<u64>();
         let keep = records.first().filter(|_| records.len() == 1).map(Record::key);
@@ -54,32 +54,20 @@ impl Database<'_> {
     ) -> Result<R, OutOfMemory> {
         let key = self.key(name);
         match self.held {
-            None => self.change_alone(key, f),
-            Some(locks) => {
-                let mut is_too_large = false;
-                let changed = held::update(locks, key, |entry| {
-                    let before = EntryState::of(entry.as_ref());
-                    let (operation, result) = f(entry);
-                    is_too_large =
-                        matches!(&operation, UpdateOp::Put(record, _) if !self.store.cache.can_hold(record));
-                    let operation = if is_too_large { UpdateOp::Keep } else { operation };
-                    self.report(key, before, &operation);
-                    (operation, result)
-                });
-                changed.ok().filter(|_| !is_too_large).ok_or(OutOfMemory)
-            }
+            None => self.change_locked(&self.store.lock([key]), key, f),
+            Some(locks) => self.change_locked(locks, key, f),
         }
     }
 
-    /// As [`change_if_room`](Self::change_if_room), of a command that is not part of a transaction.
-    fn change_alone<R>(
+    /// The same, on these locks.
+    fn change_locked<R>(
         &self,
+        locks: &dyn HeldLocks,
         key: Key<'_>,
         f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (UpdateOp<Object>, R),
     ) -> Result<R, OutOfMemory> {
-        let mut locks = self.store.cache.lock_all([key]);
         let (mut before, mut to_put) = (EntryState::Missing, None);
-        let changed = locks.update(key, |entry| {
+        let changed = held::update(locks, key, |entry| {
             before = EntryState::of(entry.as_ref());
             match f(entry) {
                 (UpdateOp::Put(record, ttl), result) => {
@@ -93,10 +81,10 @@ impl Database<'_> {
             }
         });
         if let Some((record, ttl)) = to_put {
-            self.store.make_room(&mut locks, std::slice::from_ref(&record))?;
+            self.store.make_room(locks, std::slice::from_ref(&record))?;
             let operation = UpdateOp::Put(record, ttl);
             self.report(key, before, &operation);
-            return locks.update(key, |_| (operation, ())).and(changed).map_err(|_| OutOfMemory);
+            return held::update(locks, key, |_| (operation, ())).and(changed).map_err(|_| OutOfMemory);
         }
         changed.map_err(|_| OutOfMemory)
     }

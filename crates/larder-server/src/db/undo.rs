@@ -297,6 +297,10 @@ impl HeldLocks for UndoableLocks<'_> {
         self.replace(record, ttl, |record, ttl| self.locks.restore(record, ttl))
     }
 
+    fn make_room(&self, _: u64, _: Option<Key<'_>>) -> bool {
+        true
+    }
+
     fn discard_expired(&self, key: Key<'_>) {
         self.locks.discard_expired(key);
     }
