@@ -173,7 +173,7 @@ impl Client {
     /// So many bytes of messages and replies are not written yet. Only its own thread may say that.
     #[inline]
     pub(crate) fn record_unsent(&self, unsent_bytes: u64) {
-        self.mailbox.record_unsent(unsent_bytes);
+        self.mailbox.record_unsent(unsent_bytes, &self.clients.output_limits);
     }
 
     pub(crate) fn set_database(&self, database: u8) {

@@ -114,9 +114,20 @@ impl Mailbox {
 
     /// So many bytes of the connection, messages and replies, are not written yet: of what was taken, not more.
     #[inline]
-    pub(crate) fn record_unsent(&self, unsent_bytes: u64) {
+    pub(crate) fn record_unsent(&self, unsent_bytes: u64, limits: &OutputLimits) {
         if self.taken_bytes.load(Ordering::Relaxed) > unsent_bytes {
-            self.taken_bytes.store(unsent_bytes, Ordering::Relaxed);
+            self.record_written(unsent_bytes, limits);
+        }
+    }
+
+    /// Of what was taken, so many bytes are left.
+    fn record_written(&self, left_bytes: u64, limits: &OutputLimits) {
+        let mut content = self.content.lock();
+        self.taken_bytes.store(left_bytes, Ordering::Relaxed);
+        let (_, soft_bytes, _) = limits.get();
+        if content.bytes.len() as u64 + left_bytes <= soft_bytes {
+            // The next message may come after the time of the soft limit.
+            content.above_soft_limit_since = None;
         }
     }
 
@@ -249,11 +260,30 @@ mod tests {
         post(&mailbox, &limits, "12345");
         mailbox.take(&mut out, 0);
         // Of the reply and the message.
-        mailbox.record_unsent(25);
-        mailbox.record_unsent(7);
+        mailbox.record_unsent(25, &limits);
+        mailbox.record_unsent(7, &limits);
         assert!(matches!(post(&mailbox, &limits, "abc"), Posted::Appended { .. }));
         mailbox.take(&mut out, 0);
         assert_eq!(mailbox.post(1, &limits, |_| panic!("not encoded")), Posted::Overflow);
+    }
+
+    #[test]
+    fn time_above_the_soft_limit_ends_when_messages_are_written() {
+        let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
+        limits.set(0, 10, 60);
+        let is_above = || mailbox.content.lock().above_soft_limit_since.is_some();
+        post(&mailbox, &limits, "123456789012");
+        mailbox.take(&mut Vec::new(), 0);
+        mailbox.record_unsent(11, &limits);
+        assert!(is_above());
+        mailbox.record_unsent(10, &limits);
+        assert!(!is_above());
+        // Those that are not taken count as well, here four bytes.
+        post(&mailbox, &limits, "x");
+        mailbox.record_unsent(7, &limits);
+        assert!(is_above());
+        mailbox.record_unsent(6, &limits);
+        assert!(!is_above());
     }
 
     #[test]
