@@ -29,7 +29,7 @@ pub(crate) struct Client {
     address: String,
     local_address: String,
     connected_at: Moment,
-    /// Time of its last request, in milliseconds after `connected_at`.
+    /// Time of its last request, or when its client last received replies, in milliseconds after `connected_at`.
     active_ms: AtomicU64,
     database: AtomicU8,
     protocol: AtomicU8,
@@ -64,15 +64,20 @@ pub(crate) struct Names {
 const NO_COMMAND: u16 = u16::MAX;
 
 impl Client {
-    pub(crate) fn record_activity(&self, now: Moment, command: Option<usize>, queued: Option<usize>) {
+    /// The client sends a request or receives replies.
+    pub(crate) fn set_active(&self, now: Moment) {
         self.active_ms.store(now.ms_since(self.connected_at), Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_activity(&self, now: Moment, command: Option<usize>, queued: Option<usize>) {
+        self.set_active(now);
         self.queued_commands.store(queued.map_or(-1, |count| count as i32), Ordering::Relaxed);
         if let Some(index) = command {
             self.last_command.store(index as u16, Ordering::Relaxed);
         }
     }
 
-    /// The time since its last request.
+    /// The time since its last request, or since its client last received replies.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
         let active = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
         now.since(self.connected_at).saturating_sub(active)

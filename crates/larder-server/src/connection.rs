@@ -143,6 +143,11 @@ impl Connection {
         &self.session.client
     }
 
+    /// Whether it waits for its client, and not for its own turn or the end of a pause.
+    pub(crate) fn waits_for_client(&self) -> bool {
+        !self.queued && !self.is_paused
+    }
+
     /// Whether replies are unsent because the client does not read.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
@@ -303,7 +308,10 @@ impl Connection {
 
     fn try_begin(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> io::Result<Result<usize, Turn>> {
         if self.has_unsent() {
-            let sent = self.unsent.send(&self.socket)?;
+            let (sent, bytes) = self.unsent.send(&self.socket)?;
+            if bytes > 0 {
+                self.session.client.set_active(Moment::now());
+            }
             match sent {
                 Sent::All => self.report_buffered_bytes(),
                 Sent::Budget => return Ok(Err(Turn::Yielding)),

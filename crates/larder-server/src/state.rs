@@ -160,7 +160,7 @@ impl ServerState {
         self.max_clients.store(n, Ordering::Relaxed);
     }
 
-    /// Time without a request after which a connection closes, unless it is a subscriber.
+    /// Time without a request or a reply after which a connection closes, unless it is a subscriber.
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.idle_timeout_secs.load(Ordering::Relaxed)))
             .filter(|time| !time.is_zero())

@@ -62,7 +62,7 @@ impl Unsent {
     ) -> io::Result<Sent> {
         if !large.is_empty() {
             *self = Unsent { bytes: std::mem::take(output), sent: 0, large: std::mem::take(large) };
-            return self.send(socket);
+            return self.send(socket).map(|(sent, _)| sent);
         }
         let end = output.len().min(SENT_PER_TURN);
         let sent = send(socket, &output[..end])?;
@@ -73,8 +73,8 @@ impl Unsent {
         Ok(if sent == end { Sent::Budget } else { Sent::Blocked })
     }
 
-    /// Sends as much as the system accepts in this turn.
-    pub(crate) fn send(&mut self, socket: &Socket) -> io::Result<Sent> {
+    /// Sends as much as the system accepts in this turn, and returns how many bytes that is.
+    pub(crate) fn send(&mut self, socket: &Socket) -> io::Result<(Sent, usize)> {
         let mut unsent = std::mem::take(self);
         let mut budget = SENT_PER_TURN;
         while unsent.sent < unsent.bytes.len() {
@@ -91,10 +91,10 @@ impl Unsent {
             }
             if is_blocked || budget == 0 && unsent.sent < unsent.bytes.len() {
                 *self = unsent;
-                return Ok(if is_blocked { Sent::Blocked } else { Sent::Budget });
+                return Ok((if is_blocked { Sent::Blocked } else { Sent::Budget }, SENT_PER_TURN - budget));
             }
         }
-        Ok(Sent::All)
+        Ok((Sent::All, SENT_PER_TURN - budget))
     }
 }
 

@@ -441,6 +441,71 @@ fn message_for_a_connection_that_moves_is_sent_on_its_new_thread() {
     assert_eq!(read_text(&mut client_end), "+after\r\n");
 }
 
+/// Checks for idle connections at a time at which all would be too long without a request.
+fn close_idle_later(event_loop: &mut EventLoop) {
+    event_loop.state.set_idle_timeout(1);
+    event_loop.close_idle(Moment::now() + Duration::from_secs(10));
+    event_loop.idle_check_at = Moment::now();
+}
+
+#[test]
+fn connection_that_waits_for_the_end_of_a_pause_is_not_idle() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (paused, mut paused_end) = connection(&state);
+    let (idle, mut idle_end) = connection(&state);
+    event_loop.adopt(paused);
+    event_loop.adopt(idle);
+    state.pause.begin(Moment::now(), Duration::from_secs(1_000), crate::pause::Paused::All);
+    paused_end.write_all(b"PING\r\n").unwrap();
+    poll(&mut event_loop);
+    close_idle_later(&mut event_loop);
+    assert_eq!(idle_end.read(&mut [0]).unwrap(), 0);
+    // The message about the end comes behind the turns of a round.
+    state.pause.end();
+    event_loop.resume();
+    close_idle_later(&mut event_loop);
+    poll(&mut event_loop);
+    assert_eq!(read_text(&mut paused_end), "+PONG\r\n");
+}
+
+#[test]
+fn client_that_receives_a_reply_is_not_idle() {
+    // Less than one turn sends.
+    const READ_BYTES: usize = 64_000;
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    let client = Arc::clone(connection.client());
+    event_loop.adopt(connection);
+    for value_bytes in [4 << 20, 900_000] {
+        state.store.database(0).set(b"k", &vec![b'x'; value_bytes], Expiry::Never).unwrap();
+        client_end.write_all(b"GET k\r\n").unwrap();
+        // As much as the system accepts.
+        (0..100).for_each(|_| poll(&mut event_loop));
+        let later = Moment::now() + Duration::from_secs(10);
+        let idle = client.idle(later);
+        let start = Moment::now();
+        // The time is in milliseconds.
+        while start.elapsed() < Duration::from_millis(3) {
+            std::thread::yield_now();
+        }
+        event_loop.turn(0, Moment::now());
+        assert_eq!(client.idle(later), idle, "nothing is sent");
+        client_end.read_exact(&mut vec![0; READ_BYTES]).unwrap();
+        event_loop.turn(0, Moment::now());
+        assert!(client.idle(later) < idle, "the reply goes on");
+        let mut rest = vec![0; format!("${value_bytes}\r\n\r\n").len() + value_bytes - READ_BYTES];
+        client_end.set_nonblocking(true).unwrap();
+        let mut received = 0;
+        while received < rest.len() {
+            poll(&mut event_loop);
+            received += client_end.read(&mut rest[received..]).unwrap_or(0);
+        }
+        client_end.set_nonblocking(false).unwrap();
+    }
+}
+
 #[test]
 fn full_mailbox_closes_its_connection_and_is_counted() {
     let state = state(1);
