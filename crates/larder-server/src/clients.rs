@@ -60,6 +60,13 @@ pub(crate) struct Names {
     pub(crate) library_version: Vec<u8>,
 }
 
+impl Names {
+    /// The memory that they need, in bytes.
+    fn bytes_allocated(&self) -> usize {
+        self.name.capacity() + self.library.capacity() + self.library_version.capacity()
+    }
+}
+
 /// The connection has not executed a command.
 const NO_COMMAND: u16 = u16::MAX;
 
@@ -219,8 +226,11 @@ impl Client {
         self.names.lock().clone()
     }
 
-    pub(crate) fn update_names(&self, update: impl FnOnce(&mut Names)) {
-        update(&mut self.names.lock());
+    /// Changes the names. Returns the memory that they need then, in bytes.
+    pub(crate) fn update_names(&self, update: impl FnOnce(&mut Names)) -> usize {
+        let mut names = self.names.lock();
+        update(&mut names);
+        names.bytes_allocated()
     }
 
     /// The letters of Redis for what the connection is.
@@ -340,6 +350,8 @@ impl Clients {
     pub(crate) fn deregister(&self, client: &Client) {
         self.by_id.lock().remove(&client.id);
         client.mailbox.close();
+        // Others may know it for long, for example by the keys that it tracks.
+        client.update_names(|names| *names = Names::default());
         self.release(client);
         client.closed.store(true, Ordering::SeqCst);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_resp::Protocol;
 
-use crate::clients::Client;
+use crate::clients::{Client, Names};
 use crate::cmd::{Tracking, Transaction, Visit};
 use crate::large::LargeReplies;
 use crate::observers::{Subscriptions, Watches};
@@ -30,6 +30,8 @@ pub(crate) enum Replies {
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
+    /// The memory of the names of the client.
+    name_bytes: usize,
     database: u8,
     protocol: Protocol,
     pub(crate) authenticated: bool,
@@ -66,6 +68,7 @@ impl Session {
     pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Self {
         Session {
             client,
+            name_bytes: 0,
             database: 0,
             protocol: Protocol::Resp2,
             authenticated,
@@ -193,6 +196,12 @@ impl Session {
             + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
             + self.tracking.as_deref().map_or(0, Tracking::bytes)
             + self.visit.as_deref().map_or(0, Visit::bytes)
+            + self.name_bytes
+    }
+
+    /// Changes the names of the client.
+    pub(crate) fn update_names(&mut self, update: impl FnOnce(&mut Names)) {
+        self.name_bytes = self.client.update_names(update);
     }
 
     pub(crate) fn database(&self) -> u8 {

@@ -105,7 +105,7 @@ pub(super) fn set_name(cx: &mut Context<'_>, name: &[u8]) -> Outcome {
             "ERR Client names cannot contain spaces, newlines or special characters.",
         ));
     }
-    cx.session.client.update_names(|names| names.name = name.to_vec());
+    cx.session.update_names(|names| names.name = name.to_vec());
     Ok(())
 }
 
@@ -129,7 +129,7 @@ fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
             "{field_name} cannot contain spaces, newlines or special characters."
         )));
     }
-    cx.session.client.update_names(|names| {
+    cx.session.update_names(|names| {
         let field = if is_name { &mut names.library } else { &mut names.library_version };
         *field = value.to_vec();
     });

@@ -48,7 +48,7 @@ pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
     cx.session.authenticated = !cx.state.requires_password();
-    cx.session.client.update_names(|names| names.name.clear());
+    cx.session.update_names(|names| names.name = Vec::new());
     cx.reply().simple("RESET");
     Ok(())
 }

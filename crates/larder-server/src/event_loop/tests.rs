@@ -297,6 +297,34 @@ fn arguments_of_a_large_request_are_counted_and_freed() {
     assert!(buffered < 1_000, "an idle connection holds {buffered} bytes");
 }
 
+#[test]
+fn names_of_a_client_are_counted_and_end_with_it() {
+    const NAME_BYTES: usize = 60_000;
+    let long = "x".repeat(NAME_BYTES);
+    for request in ["CLIENT SETNAME", "CLIENT SETINFO LIB-NAME", "CLIENT SETINFO LIB-VER", "HELLO 3 SETNAME"]
+    {
+        let state = state(1);
+        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let (connection, mut client_end) = connection(&state);
+        let client = Arc::clone(connection.client());
+        event_loop.adopt(connection);
+        let mut buffered_after = |event_loop: &mut EventLoop, request: &str| {
+            client_end.write_all(request.as_bytes()).unwrap();
+            (0..3).for_each(|_| poll(event_loop));
+            state.clients.buffered_bytes() as usize
+        };
+        let buffered = buffered_after(&mut event_loop, &format!("{request} {long}\r\n"));
+        assert!((NAME_BYTES..2 * NAME_BYTES).contains(&buffered), "{request}: {buffered} bytes");
+        let buffered = buffered_after(&mut event_loop, "RESET\r\n");
+        let is_reset = request.ends_with("SETNAME");
+        assert_eq!(buffered < 1_000, is_reset, "{request}, RESET: {buffered} bytes");
+        event_loop.remove(0);
+        let names = client.names();
+        assert!([names.name, names.library, names.library_version].iter().all(Vec::is_empty), "{request}");
+        assert_eq!(state.clients.buffered_bytes(), 0, "{request}");
+    }
+}
+
 /// A mark that is set while a connection is between two threads must not be lost.
 #[test]
 fn connection_that_is_closed_while_it_moves_is_closed_on_arrival() {
