@@ -350,6 +350,8 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "INCRBY z 2",
     "DECRBY z 2",
     "INCRBYFLOAT z 1.5",
+    "INCRBYFLOAT z abc",
+    "INCRBY z abc",
     "SETBIT z 1 1",
     "GETBIT z 1",
     "BITCOUNT z",

@@ -25,15 +25,17 @@ pub(super) fn decrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn incrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let amount = Decimal::parse(&args[2]).ok_or(CommandError::NotFloat)?;
+    // The type of the value is checked before.
+    let amount = Decimal::parse(&args[2]);
     let db = cx.db();
     let sum = db.update_string(&args[1], |entry| {
-        let before = match &entry {
-            Some(entry) => Decimal::parse(entry.value()).ok_or(CommandError::NotFloat),
-            None => Ok(Decimal::ZERO),
-        };
+        let before = entry.as_ref().map_or(Some(Decimal::ZERO), |entry| Decimal::parse(entry.value()));
         let not_finite = CommandError::Fixed("ERR increment would produce NaN or Infinity");
-        match before.and_then(|before| before.add(amount).ok_or(not_finite)) {
+        let sum = before
+            .zip(amount)
+            .ok_or(CommandError::NotFloat)
+            .and_then(|(before, amount)| before.add(amount).ok_or(not_finite));
+        match sum {
             Ok(sum) => {
                 let text = sum.to_string();
                 (write(db, &args[1], entry, text.as_bytes()), Ok(text))
