@@ -248,6 +248,8 @@ fn commands_without_password_are_rejected() {
     for request in [&["GET", "k"][..], &["PING"], &["INFO"], &["COMMAND"], &["CLIENT", "LIST"]] {
         assert_eq!(client.call(request), no_auth, "{request:?}");
     }
+    let aborted = "EXECABORT Transaction discarded because of: NOAUTH Authentication required.";
+    assert_eq!(client.call(&["EXEC"]), Frame::Error(aborted.into()));
     assert!(
         matches!(client.call(&["HELLO", "3"]), Frame::Error(text) if text.starts_with("NOAUTH HELLO must"))
     );

@@ -347,7 +347,7 @@ fn answer(cx: &mut Context<'_>, index: Option<usize>, run: impl FnOnce(&mut Cont
 
 /// Executes the command at `index` of the table, if it may run at all.
 fn run(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check(index, cx, args)?;
+    check(index, cx, args).map_err(|error| transaction::refuse(cx, &table::TABLE[index], error))?;
     invoke(index, cx, args)
 }
 

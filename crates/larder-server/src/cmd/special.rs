@@ -62,7 +62,7 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
     };
     let spec = &TABLE[index];
     if let Err(error) = check_all(index, cx, args) {
-        let error = if spec.name == "exec" { transaction::refuse_exec(cx, &error) } else { error };
+        let error = transaction::refuse(cx, spec, error);
         cx.abort_transaction();
         return answer_after_mail(cx, Some(index), |_| Err(error));
     }

@@ -158,8 +158,13 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Discards the transaction, because `EXEC` itself was refused. Returns the error to reply with.
-pub(super) fn refuse_exec(cx: &mut Context<'_>, reason: &CommandError) -> CommandError {
+/// The error to reply with for a command that was refused. `EXEC` discards the transaction, and the watched keys if there is
+/// none.
+#[cold]
+pub(super) fn refuse(cx: &mut Context<'_>, spec: &CommandSpec, reason: CommandError) -> CommandError {
+    if spec.name != "exec" {
+        return reason;
+    }
     cx.session.set_transaction(None);
     cx.session.watches = None;
     let reason = reason.to_string();
