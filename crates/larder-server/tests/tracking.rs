@@ -213,6 +213,19 @@ fn messages_equal_those_of_redis() {
     }
 }
 
+/// With RESP2, messages are for the connection that another one redirects to.
+#[test]
+fn subscriber_with_resp2_gets_no_messages_about_keys_that_it_tracks_itself() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let [mut tracker, mut other] = [(); 2].map(|()| Pair::connect(&redis, &server));
+    for command in ["CLIENT TRACKING on", "GET k", "SUBSCRIBE __redis__:invalidate"] {
+        tracker.compare(&words(command)).unwrap();
+    }
+    other.compare(&words("SET k v")).unwrap();
+    tracker.compare(&words("PING end")).unwrap();
+}
+
 fn client_id(client: &mut crate::support::Client<std::net::TcpStream>) -> String {
     match client.call(&["CLIENT", "ID"]) {
         Frame::Integer(id) => id.to_string(),

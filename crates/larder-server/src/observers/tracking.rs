@@ -82,11 +82,11 @@ impl Tracker {
         let Some(target) = options.redirect else {
             return match is_own {
                 true => self.own.lock().push(name.map(Into::into)),
-                false => post(&self.client, name),
+                false => post(&self.client, name, false),
             };
         };
         if target.is_open() {
-            return post(&target, name);
+            return post(&target, name, true);
         }
         self.options.lock().is_broken = true;
         let id = target.id;
@@ -110,19 +110,19 @@ fn address(client: &Arc<Client>) -> usize {
     Arc::as_ptr(client) as usize
 }
 
-fn post(client: &Arc<Client>, name: Option<&[u8]>) {
+fn post(client: &Arc<Client>, name: Option<&[u8]>, is_redirected: bool) {
     let bytes = name.map_or(0, <[u8]>::len) + FRAME_BYTES;
-    client.post(bytes, |message| write(message, name, client.is_subscriber()));
+    client.post(bytes, |message| write(message, name, is_redirected && client.is_subscriber()));
 }
 
-/// Writes a message. A client with RESP2 gets it as one of a channel, if it is a subscriber.
-fn write(out: &mut Encoder<'_>, name: Option<&[u8]>, is_subscriber: bool) {
+/// Writes a message. A client with RESP2 gets it as one of a channel, if another connection redirects it to a subscriber.
+fn write(out: &mut Encoder<'_>, name: Option<&[u8]>, is_for_channel: bool) {
     match out.protocol() {
         Protocol::Resp3 => {
             out.push(2);
             out.bulk(b"invalidate");
         }
-        Protocol::Resp2 if is_subscriber => {
+        Protocol::Resp2 if is_for_channel => {
             out.array(3);
             out.bulk(b"message");
             out.bulk(CHANNEL);
