@@ -1,7 +1,7 @@
 //! Connections: many clients, slow or misbehaving clients, authentication, shutdown.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use larder_resp::Frame;
@@ -223,11 +223,27 @@ fn connections_that_kill_each_other_do_not_hang() {
     assert_eq!(server.connect().call(&["PING"]), Frame::Simple("PONG".into()));
 }
 
-fn id_of(client: &mut Client<TcpStream>) -> String {
+fn id_of<S: Read + Write>(client: &mut Client<S>) -> String {
     match client.call(&["CLIENT", "ID"]) {
         Frame::Integer(id) => id.to_string(),
         reply => panic!("{reply:?}"),
     }
+}
+
+#[test]
+fn clients_are_listed_in_the_order_of_their_ids_in_the_request() {
+    fn listed<S: Read + Write>(mut first: Client<S>, mut second: Client<S>) -> Vec<usize> {
+        let ids = [id_of(&mut first), id_of(&mut second)];
+        let reply = first.call(&["CLIENT", "LIST", "ID", &ids[1], "999999", &ids[0], &ids[1]]);
+        let lines = String::from_utf8(reply.as_bytes().unwrap().to_vec()).unwrap();
+        let position = |line: &str| ids.iter().position(|id| line.starts_with(&format!("id={id} "))).unwrap();
+        lines.lines().map(position).collect()
+    }
+    let server = TestServer::start();
+    assert_eq!(listed(server.connect(), server.connect()), [1, 0, 1]);
+    let Some(redis) = larder_testkit::RedisServer::start() else { return };
+    let [first, second] = [(); 2].map(|()| connect_unix(&redis.socket()).unwrap());
+    assert_eq!(listed(first, second), [1, 0, 1]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `CLIENT`: names and list of connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use larder_resp::{Args, parse_integer};
@@ -144,24 +145,26 @@ fn info(cx: &mut Context<'_>) -> Outcome {
 }
 
 fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
-    let (mut ids, mut kind) = (None::<Vec<u64>>, None);
-    match options.get(0) {
-        None => {}
+    let clients = &cx.state.clients;
+    let listed: Vec<Arc<Client>> = match options.get(0) {
+        None => clients.all(),
         Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
-            ids = Some(options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?);
+            let ids: Vec<u64> = options.skip(1).iter().map(client_id).collect::<Result<_, _>>()?;
+            ids.into_iter().filter_map(|id| clients.find(id)).collect()
         }
         Some(option) if option.eq_ignore_ascii_case(b"TYPE") && options.len() == 2 => {
-            kind = Some(ClientType::parse(&options[1])?);
+            let kind = ClientType::parse(&options[1])?;
+            clients.all().into_iter().filter(|client| kind.includes(client)).collect()
         }
         Some(_) => return Err(CommandError::Syntax),
-    }
+    };
     let mut text = String::new();
-    for client in cx.state.clients.all() {
-        if ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
-            && kind.is_none_or(|kind| kind.includes(&client))
-        {
-            client.write_line(&mut text);
+    for client in listed {
+        // A request may repeat an id a million times.
+        if cx.is_reply_too_large_with(text.len() as u64) {
+            break;
         }
+        client.write_line(&mut text);
     }
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
