@@ -44,9 +44,13 @@ fn info(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     }
     reply.array(names.len());
     for name in names.iter() {
+        // A request may repeat a name a million times.
+        if cx.is_reply_too_large() {
+            break;
+        }
         match find(name) {
-            Some(index) => describe(&mut reply, &TABLE[index]),
-            None => reply.null(),
+            Some(index) => describe(&mut cx.reply(), &TABLE[index]),
+            None => cx.reply().null(),
         }
     }
     Ok(())
@@ -106,9 +110,12 @@ fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
         true => TABLE.iter().collect(),
         false => names.iter().filter_map(find).map(|index| &TABLE[index]).collect(),
     };
-    let mut reply = cx.reply();
-    reply.map(specs.len());
+    cx.reply().map(specs.len());
     for spec in specs {
+        if cx.is_reply_too_large() {
+            break;
+        }
+        let mut reply = cx.reply();
         reply.bulk(spec.name.as_bytes());
         reply.map(3);
         for (field, text) in [("summary", spec.summary), ("since", spec.since), ("group", spec.group)] {

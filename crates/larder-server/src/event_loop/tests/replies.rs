@@ -47,6 +47,18 @@ fn random_members_stop_at_the_limit() {
 }
 
 #[test]
+fn repeated_names_of_commands_and_ids_of_clients_stop_at_the_limit() {
+    let state = state_with_limit();
+    let (client, _end) = connection(&state);
+    let id = client.client().id.to_string();
+    for (request, name) in [("COMMAND INFO", "get"), ("COMMAND DOCS", "get"), ("CLIENT LIST ID", &id)] {
+        let request = format!("{request}{}", format!(" {name}").repeat(10_000));
+        let bytes = last_reply_bytes(&state, &[&request]);
+        assert!((LIMIT + 1..LIMIT + 1_000).contains(&bytes), "{request:.20}: {bytes} bytes");
+    }
+}
+
+#[test]
 fn collected_names_count_as_client_memory_and_stop_at_the_limit() {
     const NAME_BYTES: usize = 20;
     for command in ["KEYS *", "KEYS 0*", "SCAN 0 COUNT 1000000"] {
