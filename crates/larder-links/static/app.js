@@ -1,5 +1,5 @@
 // The page of the shortener: create links, list them, see their visits. Text is inserted as text only, never as HTML.
-import { hasEnded, insertOptionFields, limitsOf, optionsOf, showOptions } from "./options.js";
+import { hasEnded, insertOptionFields, limitsOf, optionsOf, showOptions, unreadableOption } from "./options.js";
 import { showVisits, timeZone } from "./visits.js";
 
 const PAGE_LINKS = 50;
@@ -147,6 +147,11 @@ function showCreateError(failure) {
   input.focus();
 }
 
+function checkReadable(form) {
+  const unreadable = unreadableOption(form);
+  if (unreadable) throw new ApiFailure(unreadable.message, unreadable.field, unreadable.message);
+}
+
 function valuesOf(form) {
   const { url, slug, title } = Object.fromEntries(new FormData(form));
   const values = { url, slug, title, ...optionsOf(form) };
@@ -160,10 +165,10 @@ async function createLink(event) {
   event.preventDefault();
   const form = event.currentTarget;
   const button = form.querySelector("button");
-  const values = valuesOf(form);
   button.disabled = true;
   try {
-    const link = await call("POST", "/api/links", values);
+    checkReadable(form);
+    const link = await call("POST", "/api/links", valuesOf(form));
     showCreateError(null);
     form.reset();
     showResult(link);
@@ -444,6 +449,7 @@ async function saveEdit(event) {
   event.preventDefault();
   const form = event.currentTarget;
   try {
+    checkReadable(form);
     const link = await call("PATCH", `/api/links/${form.dataset.slug}`, valuesOf(form));
     rows.get(link.slug)?.update(link);
     if (byId("result-link").href === link.short_url) byId("result-target").textContent = withoutScheme(link.url);

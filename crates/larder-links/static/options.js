@@ -9,6 +9,14 @@ export function insertOptionFields(form, errorId) {
   form.querySelector(".option-fields").append(fields);
 }
 
+const UNREADABLE = { expires_at: "is incomplete or does not exist", max_visits: "is not a number" };
+
+// The first field whose text the browser cannot read, with a message; such a field has an empty value.
+export function unreadableOption(form) {
+  const field = Object.keys(UNREADABLE).find((name) => form.elements[name].validity.badInput);
+  return field && { field, message: UNREADABLE[field] };
+}
+
 // The values as the API expects them. Empty fields are null, which removes a limit.
 export function optionsOf(form) {
   const { tags, expires_at, max_visits, forward_query } = form.elements;

@@ -1,7 +1,7 @@
 // Uses every feature of the links page like a person who has a keyboard only, checks each state with axe, and takes
 // pictures of it at two widths, light and dark.
 //
-//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node links.mjs http://127.0.0.1:8080 options|deletion
+//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node links.mjs http://127.0.0.1:8080 options|deletion|editing
 //
 // The last word is the part of the page to use, on a service without links. Prints one line per step. The exit status is 0 if all steps passed, otherwise 1.
 
@@ -9,9 +9,18 @@ import { equal, look, main, open, press, step, tabTo, type } from "./page.mjs";
 
 const url = process.argv[2]?.replace(/\/$/, "");
 const part = process.argv[3];
-if (!url || !["options", "deletion"].includes(part)) {
-  console.error("usage: node links.mjs LINKS_URL options|deletion");
+const parts = { options: useOptions, deletion: useDeletion, editing: useEditing };
+if (!url || !Object.hasOwn(parts, part)) {
+  console.error(`usage: node links.mjs LINKS_URL ${Object.keys(parts).join("|")}`);
   process.exit(2);
+}
+
+// A request of another client.
+async function ask(method, path, body) {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${url}/api/links${path}`, { method, headers, body: body && JSON.stringify(body) });
+  if (!response.ok) throw new Error(`${method} ${path} got ${response.status}: ${await response.text()}`);
+  return response.status === 204 ? null : response.json();
 }
 
 async function useOptions(page) {
@@ -181,8 +190,46 @@ async function useDeletion(page) {
   });
 }
 
+async function useEditing(page) {
+  const at = (id) => page.getByTestId(id);
+  const row = (slug) => page.locator(`li[data-slug="${slug}"]`);
+  const dialog = at("edit-dialog");
+  // In Berlin, the second 02:30 of the night in which summer time ends.
+  const expiresAt = Date.parse("2027-10-31T01:30:15Z");
+
+  await step("a number or date that the browser cannot read is reported", async () => {
+    await page.goto(url);
+    await type(page, at("url-input"), "https://example.com/");
+    await press(page, at("options").locator("summary"));
+    const refused = async (name, text, message) => {
+      const field = at("create-form").getByTestId(name);
+      await type(page, field, text);
+      await press(page, at("create-button"));
+      await at("create-error").filter({ hasText: message }).waitFor();
+      equal(await field.getAttribute("aria-invalid"), "true", "the mark of the field");
+    };
+    await refused("max-visits-input", "1e", "This number");
+    await type(page, at("create-form").getByTestId("max-visits-input"), "10");
+    await refused("expires-input", "12", "This date");
+    await look(page, "links-incomplete");
+    equal((await ask("GET", "")).links.length, 0, "the number of links");
+  });
+
+  await step("an incomplete date removes no limit", async () => {
+    await ask("POST", "", { url: "https://example.com/autumn", slug: "autumn", expires_at: expiresAt });
+    await page.goto(url);
+    await press(page, row("autumn").getByTestId("details"));
+    await press(page, row("autumn").getByTestId("edit"));
+    await press(page, dialog.getByTestId("expires-input"), "Backspace");
+    await press(page, dialog.getByTestId("edit-save"));
+    await at("edit-error").filter({ hasText: "This date" }).waitFor();
+    await page.keyboard.press("Escape");
+    equal((await ask("GET", "/autumn")).expires_at, expiresAt, "the expiry");
+  });
+}
+
 await main(async (browser) => {
   // The browser reports a refused request, which is a step, as an error, and the page of a deleted link too.
-  const page = await open(browser, { timezoneId: "Asia/Kathmandu" }, /status of (422|410)/);
-  await (part === "options" ? useOptions(page) : useDeletion(page));
+  const timezoneId = part === "editing" ? "Europe/Berlin" : "Asia/Kathmandu";
+  await parts[part](await open(browser, { timezoneId }, /status of (422|410|502)/));
 });
