@@ -441,8 +441,17 @@ function openEditor(link) {
   form.elements.url.value = link.url;
   form.elements.title.value = link.title;
   showOptions(form, link);
+  openEditor.values = valuesOf(form);
   showFormError(form, byId("edit-error"), null);
   byId("edit").showModal();
+}
+
+// The fields whose values differ from those that the form was opened with. The others may have changed elsewhere since, and
+// the field of a date shows neither its seconds nor its offset.
+function changesIn(form) {
+  const changes = Object.entries(valuesOf(form))
+    .filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(openEditor.values[name]));
+  return Object.fromEntries(changes);
 }
 
 async function saveEdit(event) {
@@ -450,9 +459,12 @@ async function saveEdit(event) {
   const form = event.currentTarget;
   try {
     checkReadable(form);
-    const link = await call("PATCH", `/api/links/${form.dataset.slug}`, valuesOf(form));
-    rows.get(link.slug)?.update(link);
-    if (byId("result-link").href === link.short_url) byId("result-target").textContent = withoutScheme(link.url);
+    const changes = changesIn(form);
+    if (Object.keys(changes).length > 0) {
+      const link = await call("PATCH", `/api/links/${form.dataset.slug}`, changes);
+      rows.get(link.slug)?.update(link);
+      if (byId("result-link").href === link.short_url) byId("result-target").textContent = withoutScheme(link.url);
+    }
     byId("edit").close();
   } catch (failure) {
     showFormError(form, byId("edit-error"), failure)?.focus();

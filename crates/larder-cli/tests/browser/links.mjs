@@ -226,6 +226,24 @@ async function useEditing(page) {
     await page.keyboard.press("Escape");
     equal((await ask("GET", "/autumn")).expires_at, expiresAt, "the expiry");
   });
+
+  await step("an edit sends only what has changed", async () => {
+    await press(page, row("autumn").getByTestId("edit"));
+    await ask("PATCH", "/autumn", { title: "Set elsewhere", tags: ["elsewhere"] });
+    await type(page, dialog.getByTestId("max-visits-input"), "5");
+    await press(page, dialog.getByTestId("edit-save"));
+    await dialog.waitFor({ state: "hidden" });
+    const link = await ask("GET", "/autumn");
+    equal(link.max_visits, 5, "the edited limit");
+    equal(link.expires_at, expiresAt, "the expiry");
+    equal(`${link.title}, ${link.tags}`, "Set elsewhere, elsewhere", "the title and the tags");
+  });
+
+  await step("an edit that changes nothing is saved", async () => {
+    await press(page, row("autumn").getByTestId("edit"));
+    await press(page, dialog.getByTestId("edit-save"));
+    await dialog.waitFor({ state: "hidden" });
+  });
 }
 
 await main(async (browser) => {
