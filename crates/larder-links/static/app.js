@@ -40,8 +40,10 @@ async function call(method, path, body) {
   }
   if (response.ok) return response.status === 204 ? null : response.json();
   if (response.status === 401 && path !== SESSION_PATH) showSignIn();
-  const answer = await response.json().catch(() => ({}));
-  const { field, message } = answer.error ?? { message: `the service answered with status ${response.status}` };
+  const answer = await response.json().catch(() => null);
+  // A proxy in front of the service has errors of its own shape.
+  const isOwn = typeof answer?.error?.message === "string";
+  const { field, message } = isOwn ? answer.error : { message: `the service answered with status ${response.status}` };
   throw new ApiFailure(`${message[0].toUpperCase()}${message.slice(1)}.`, field, message);
 }
 

@@ -239,6 +239,17 @@ async function useEditing(page) {
     equal(`${link.title}, ${link.tags}`, "Set elsewhere, elsewhere", "the title and the tags");
   });
 
+  await step("an error of a proxy is reported by its status", async () => {
+    const path = "**/api/links/autumn";
+    await page.route(path, (route) => route.fulfill({ status: 502, json: { error: "Bad gateway" } }));
+    await press(page, row("autumn").getByTestId("edit"));
+    await type(page, dialog.getByTestId("max-visits-input"), "6");
+    await press(page, dialog.getByTestId("edit-save"));
+    await at("edit-error").filter({ hasText: "The service answered with status 502." }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.unroute(path);
+  });
+
   await step("an edit that changes nothing is saved", async () => {
     await press(page, row("autumn").getByTestId("edit"));
     await press(page, dialog.getByTestId("edit-save"));
