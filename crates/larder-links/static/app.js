@@ -18,6 +18,8 @@ let searchText = "";
 let tagFilter = "";
 let showsDeleted = false;
 let order = "newest";
+// How many changes this page has requested: a list that was requested before one may be from before it.
+let ownChanges = 0;
 
 // Talking to the API
 
@@ -38,6 +40,7 @@ async function call(method, path, body) {
   } catch {
     throw new ApiFailure("The service cannot be reached. Is it still running?");
   }
+  if (method !== "GET") ownChanges += 1;
   if (response.ok) return response.status === 204 ? null : response.json();
   if (response.status === 401 && path !== SESSION_PATH) showSignIn();
   const answer = await response.json().catch(() => null);
@@ -207,7 +210,13 @@ function upsertRow(link, previous) {
     if (previous) previous.after(row.element); else byId("list").prepend(row.element);
   }
   row.update(link);
+  row.listedVisits = link.visits;
   return row.element;
+}
+
+function dropRow(slug) {
+  rows.get(slug)?.element.remove();
+  rows.delete(slug);
 }
 
 // In the order of visits, rows move as they are visited; not while one has the focus, which it would lose.
@@ -275,8 +284,13 @@ function makeRow(link) {
     }
   }
   find(".row-visits").addEventListener("animationend", (event) => event.currentTarget.classList.remove("bump"));
-  const setVisits = (visits) => update({ ...latest, visits });
-  return { element, update, setVisits };
+  const row = { element, update, setVisits, listedVisits: link.visits };
+  // Visits that were forgotten may move the link to a later page.
+  function setVisits(visits) {
+    row.listedVisits = Math.min(row.listedVisits, visits);
+    update({ ...latest, visits });
+  }
+  return row;
 }
 
 // One button a tag, which shows the links with this tag.
@@ -338,11 +352,13 @@ const listState = () => [searchText, tagFilter, showsDeleted, order].join("\n");
 
 async function loadPage(restart) {
   const asked = listState();
+  const cursor = restart ? null : nextCursor;
   const button = byId("more");
   button.disabled = true;
   try {
-    const page = await call("GET", listPath(restart ? null : nextCursor));
-    if (asked !== listState()) return;
+    const page = await call("GET", listPath(cursor));
+    // The list may have been shortened since.
+    if (asked !== listState() || (!restart && cursor !== nextCursor)) return;
     if (restart) {
       rows.clear();
       byId("list").replaceChildren();
@@ -361,19 +377,40 @@ async function loadPage(restart) {
   showList();
 }
 
+// Shows what has changed in the first page of the list, elsewhere too.
+function updateFirstPage(page) {
+  const listed = new Set(page.links.map((link) => link.slug));
+  const last = page.links.at(-1);
+  const isShown = (link) => rows.has(link.slug);
+  // A full page of links that are new here: between them and the rows there may be further ones, which are not loaded.
+  const hasGap = page.links.length === PAGE_LINKS && !(order === "newest" ? isShown(last) : page.links.some(isShown));
+  const keepsFurther = page.next !== null && !hasGap;
+  let previous = null;
+  for (const link of page.links) {
+    const row = upsertRow(link, previous);
+    if (canMoveRows()) placeAfter(row, previous);
+    previous = row;
+  }
+  // Whether the page would have the link of a row.
+  const covers = (row) => {
+    if (!last) return false;
+    // The visits of an event may be newer than the page.
+    if (order === "visits") return row.listedVisits > last.visits;
+    return Boolean(previous.compareDocumentPosition(row.element) & Node.DOCUMENT_POSITION_PRECEDING);
+  };
+  for (const [slug, row] of rows) if (!listed.has(slug) && (!keepsFurther || covers(row))) dropRow(slug);
+  if (!keepsFurther) nextCursor = page.next;
+}
+
 async function refresh() {
   if (document.hidden || document.body.classList.contains("signed-out") || document.querySelector("dialog[open]")) return;
   const asked = listState();
+  const changesBefore = ownChanges;
   refreshedAt = Date.now();
   try {
     const page = await call("GET", listPath(null));
-    if (asked !== listState()) return;
-    let previous = null;
-    for (const link of page.links) {
-      const row = upsertRow(link, previous);
-      if (canMoveRows()) placeAfter(row, previous);
-      previous = row;
-    }
+    if (asked !== listState() || changesBefore !== ownChanges) return;
+    updateFirstPage(page);
     showListError(null);
     showList();
   } catch (failure) {
@@ -496,8 +533,7 @@ async function deleteLink(slug) {
   if (await ask(byId("confirm"), slug) !== "delete") return;
   try {
     await call("DELETE", `/api/links/${slug}`);
-    rows.get(slug)?.element.remove();
-    rows.delete(slug);
+    dropRow(slug);
     if (byId("result-link").href.endsWith(`/${slug}`)) byId("result").hidden = true;
     document.body.classList.add("has-deleted");
     showList();

@@ -1,7 +1,7 @@
 // Uses every feature of the links page like a person who has a keyboard only, checks each state with axe, and takes
 // pictures of it at two widths, light and dark.
 //
-//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node links.mjs http://127.0.0.1:8080 options|deletion|editing
+//   CHROMIUM=/usr/bin/chromium SCREENSHOTS=out node links.mjs http://127.0.0.1:8080 options|deletion|editing|list
 //
 // The last word is the part of the page to use, on a service without links. Prints one line per step. The exit status is 0 if all steps passed, otherwise 1.
 
@@ -9,7 +9,7 @@ import { equal, look, main, open, press, step, tabTo, type } from "./page.mjs";
 
 const url = process.argv[2]?.replace(/\/$/, "");
 const part = process.argv[3];
-const parts = { options: useOptions, deletion: useDeletion, editing: useEditing };
+const parts = { options: useOptions, deletion: useDeletion, editing: useEditing, list: useList };
 if (!url || !Object.hasOwn(parts, part)) {
   console.error(`usage: node links.mjs LINKS_URL ${Object.keys(parts).join("|")}`);
   process.exit(2);
@@ -254,6 +254,70 @@ async function useEditing(page) {
     await press(page, row("autumn").getByTestId("edit"));
     await press(page, dialog.getByTestId("edit-save"));
     await dialog.waitFor({ state: "hidden" });
+  });
+}
+
+async function useList(page) {
+  const at = (id) => page.getByTestId(id);
+  const row = (slug) => page.locator(`li[data-slug="${slug}"]`);
+  const shown = () => page.evaluate(() => [...document.querySelectorAll("li[data-slug]")].map((item) => item.dataset.slug));
+  // Too many links are in front of the button for the Tab key of this script.
+  const more = () => at("more").press("Enter");
+  // Links of another client; the last one is the newest.
+  let created = 0;
+  const create = (count) => {
+    const links = Array.from({ length: count }, () => ({ url: "https://example.com/", slug: `link-${(created += 1)}` }));
+    return ask("POST", "/batch", links);
+  };
+  const newest = (count, highest = created) => Array.from({ length: count }, (_, i) => `link-${highest - i}`);
+  const untilShown = async (slugs) => {
+    await page.waitForFunction((expected) => {
+      return [...document.querySelectorAll("li[data-slug]")].map((item) => item.dataset.slug).join() === expected;
+    }, slugs.join()).catch(async () => equal((await shown()).join(), slugs.join(), "the list"));
+  };
+
+  await step("the list of many new links continues with a button", async () => {
+    await create(1);
+    await page.goto(url);
+    await row("link-1").waitFor();
+    await create(119);
+    await untilShown(newest(50));
+    await more();
+    await untilShown(newest(100));
+    await more();
+    await untilShown(newest(120));
+    await at("more").waitFor({ state: "hidden" });
+  });
+
+  await step("a few new links come in front of all that are shown", async () => {
+    await create(2);
+    await untilShown(newest(122));
+    equal(await at("more").isVisible(), false, "whether there is more");
+  });
+
+  await step("more new links than a page leave no gap", async () => {
+    await create(60);
+    await untilShown(newest(50));
+    await more();
+    await untilShown(newest(100));
+  });
+
+  await step("a link that is deleted elsewhere disappears", async () => {
+    await ask("DELETE", `/link-${created - 2}`);
+    const without = (slug, slugs) => slugs.filter((own) => own !== slug);
+    await untilShown(without(`link-${created - 2}`, newest(100)));
+    await tabTo(page, at("order"));
+    await page.keyboard.press("ArrowDown");
+    const two = newest(2);
+    for (const [slug, visits] of [[two[0], 1], [two[1], 3], ["link-1", 2]]) {
+      for (let count = 0; count < visits; count += 1) await fetch(`${url}/${slug}`, { redirect: "manual" });
+    }
+    const first = (slugs) => page.waitForFunction((expected) => {
+      return [...document.querySelectorAll("li[data-slug]")].slice(0, 3).map((item) => item.dataset.slug).join() === expected;
+    }, slugs.join(), { timeout: 40_000 });
+    await first([two[1], "link-1", two[0]]);
+    await ask("DELETE", `/${two[1]}`);
+    await first(["link-1", two[0], `link-${created - 3}`]);
   });
 }
 

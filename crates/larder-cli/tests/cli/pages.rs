@@ -20,7 +20,7 @@ fn link_can_be_created_followed_and_counted_in_a_browser() {
 #[test]
 fn every_feature_of_a_link_works_by_keyboard_in_a_browser() {
     let Some(browser) = Browser::find() else { return };
-    for part in ["options", "deletion", "editing"] {
+    for part in ["options", "deletion", "editing", "list"] {
         let data = tempfile::tempdir().expect("a temporary folder");
         // The browser need not wait ten seconds for the counts of where visits come from.
         let config = data.path().join("larder.toml");
