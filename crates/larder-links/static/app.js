@@ -253,6 +253,7 @@ function makeRow(link) {
   const details = find(".row-details");
   let shownVisits = null;
   let redraw = null;
+  let isOutdated = false;
   let latest = link;
   toggle.addEventListener("click", () => {
     const open = details.hidden;
@@ -277,11 +278,18 @@ function makeRow(link) {
     visits.firstElementChild.textContent = number.format(fresh.visits);
     visits.lastElementChild.textContent = fresh.visits === 1 ? "visit" : "visits";
     shownVisits = fresh.visits;
-    if (!details.hidden) {
-      // Visits leave the stored response about the link as it is, so an earlier request could show the old days.
-      clearTimeout(redraw);
-      redraw = setTimeout(() => drawVisits(element, link.slug), RESPONSE_TTL_MS);
-    }
+    if (!details.hidden) redrawLater();
+  }
+  // Visits leave the stored response about the link as it is, so an earlier request could show the old days. Further visits
+  // do not postpone the drawing, which could last for ever: they cause another one.
+  function redrawLater() {
+    isOutdated = redraw !== null;
+    if (isOutdated) return;
+    redraw = setTimeout(() => {
+      redraw = null;
+      drawVisits(element, link.slug);
+      if (isOutdated) redrawLater();
+    }, RESPONSE_TTL_MS);
   }
   find(".row-visits").addEventListener("animationend", (event) => event.currentTarget.classList.remove("bump"));
   const row = { element, update, setVisits, listedVisits: link.visits };

@@ -113,8 +113,24 @@ async function useOptions(page) {
     await page.waitForFunction(() => document.querySelector("li[data-slug]")?.dataset.slug !== "spring");
   });
 
-  await step("visits are forgotten", async () => {
+  await step("the details follow a link that is visited all the time", async () => {
     await press(page, row("spring").getByTestId("details"));
+    const sum = row("spring").getByText(/^\d+ in 30 days$/);
+    await sum.waitFor();
+    const before = Number.parseInt(await sum.textContent(), 10);
+    let visits = 0;
+    const visiting = setInterval(() => {
+      visits += 1;
+      fetch(`${url}/spring`, { redirect: "manual" });
+    }, 100);
+    await page.waitForFunction((count) => {
+      const text = document.querySelector('li[data-slug="spring"] .chart-sum').textContent;
+      return Number.parseInt(text, 10) > count;
+    }, before, { timeout: 8_000 }).finally(() => clearInterval(visiting));
+    await row("spring").getByText(`${before + visits} in 30 days`).waitFor();
+  });
+
+  await step("visits are forgotten", async () => {
     await press(page, row("spring").getByTestId("forget"));
     await press(page, at("confirm-forget"));
     await row("spring").getByText("0 in 30 days").waitFor();
