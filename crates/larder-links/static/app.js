@@ -8,6 +8,8 @@ const PAGE_LINKS = 50;
 const REFRESH_MS = 2_000;
 const REFRESH_WITH_EVENTS_MS = 15_000;
 const RESPONSE_TTL_MS = 1_100;
+const UNDO_MS = 15_000;
+const FOCUS_CHECK_MS = 1_000;
 const SESSION_PATH = "/api/session";
 
 const byId = (id) => document.getElementById(id);
@@ -80,6 +82,7 @@ function showSignIn() {
   rows.clear();
   byId("list").replaceChildren();
   byId("result").hidden = true;
+  byId("toast").hidden = true;
   nextCursor = null;
 }
 
@@ -559,7 +562,14 @@ function offerUndo(slug) {
   byId("toast-undo").onclick = () => restoreLink(slug);
   byId("toast-undo").focus();
   clearTimeout(offerUndo.timer);
-  offerUndo.timer = setTimeout(() => { toast.hidden = true; }, 15_000);
+  offerUndo.timer = setTimeout(withdrawUndo, UNDO_MS);
+}
+
+function withdrawUndo() {
+  const toast = byId("toast");
+  // Not under the focus, which would be lost.
+  if (toast.contains(document.activeElement)) offerUndo.timer = setTimeout(withdrawUndo, FOCUS_CHECK_MS);
+  else toast.hidden = true;
 }
 
 async function restoreLink(slug) {

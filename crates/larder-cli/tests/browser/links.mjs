@@ -157,6 +157,7 @@ async function useDeletion(page) {
   const row = (slug) => page.locator(`li[data-slug="${slug}"]`);
 
   await step("a link is created", async () => {
+    await page.clock.install();
     await page.goto(url);
     await type(page, at("url-input"), "https://example.com/");
     await press(page, at("options").locator("summary"));
@@ -172,6 +173,9 @@ async function useDeletion(page) {
     await row("spring").waitFor({ state: "detached" });
     await at("toast").waitFor();
     await look(page, "links-undo");
+    // It stays while the focus is on it.
+    await page.clock.fastForward(30_000);
+    await tabTo(page, at("undo"));
     await press(page, at("undo"));
     await row("spring").waitFor();
   });
@@ -182,6 +186,8 @@ async function useDeletion(page) {
     await press(page, at("confirm-delete"));
     await row("spring").waitFor({ state: "detached" });
     await press(page, at("show-deleted"));
+    await page.clock.fastForward(30_000);
+    await at("toast").waitFor({ state: "hidden" });
     await press(page, row("spring").getByTestId("details"));
     await look(page, "links-deleted");
     await press(page, row("spring").getByTestId("restore"));

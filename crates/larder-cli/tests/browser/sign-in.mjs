@@ -110,6 +110,16 @@ async function run(browser) {
     await row.getByTestId("delete").click();
     await page.getByTestId("confirm-delete").click();
     await page.getByTestId("link").nth(1).waitFor({ state: "detached" });
+    await page.getByTestId("toast").waitFor();
+  });
+
+  await step("signing out withdraws the offer to undo", async () => {
+    await page.getByTestId("sign-out").click();
+    await token.waitFor();
+    if (await page.getByTestId("toast").isVisible()) throw new Error("the deleted link is still named");
+    await token.fill(TOKEN);
+    await page.keyboard.press("Enter");
+    await page.getByTestId("link").waitFor();
   });
 
   await step("the sign-in form returns when the session ends elsewhere", async () => {
