@@ -230,6 +230,12 @@ function placeAfter(row, previous) {
   if (previous) previous.after(row); else byId("list").prepend(row);
 }
 
+// What the buttons of a row do with its link, for those who hear one button without its row. The text on a button comes first.
+const ROW_BUTTONS = [
+  [".copy", "Copy the short link"], [".toggle", "Details of"], [".show-qr", "QR code of"], [".edit", "Edit"],
+  [".forget", "Forget visits of"], [".danger", "Delete"], [".restore", "Restore"],
+];
+
 function makeRow(link) {
   const element = byId("row").content.firstElementChild.cloneNode(true);
   const find = (selector) => element.querySelector(selector);
@@ -240,6 +246,7 @@ function makeRow(link) {
   host.textContent = withoutScheme(link.short_url).slice(0, -link.slug.length);
   anchor.append(host, link.slug);
   anchor.href = link.short_url;
+  for (const [selector, label] of ROW_BUTTONS) find(selector).setAttribute("aria-label", `${label} ${link.slug}`);
   find(".row-created").textContent = `Created ${new Date(link.created_at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}`;
   find(".copy").addEventListener("click", (event) => copy(event.currentTarget, link.short_url));
   find(".edit").addEventListener("click", () => openEditor(latest));
@@ -343,7 +350,6 @@ function showOnly(tag) {
 
 function toggleDeleted() {
   showsDeleted = !showsDeleted;
-  byId("show-deleted").setAttribute("aria-pressed", String(showsDeleted));
   byId("links-title").textContent = showsDeleted ? "Deleted links" : "Links";
   byId("show-deleted").textContent = showsDeleted ? "Back to the links" : "Deleted links";
   restartList();

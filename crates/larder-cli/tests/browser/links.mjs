@@ -54,6 +54,17 @@ async function useOptions(page) {
     await at("create-error").waitFor({ state: "hidden" });
   });
 
+  await step("the buttons of a row name its link", async () => {
+    const other = await page.locator('li[data-slug]:not([data-slug="spring"])').getAttribute("data-slug");
+    for (const slug of ["spring", other]) {
+      const names = ["Copy the short link", "Details of", "QR code of", "Edit", "Forget visits of", "Delete"];
+      for (const name of names) {
+        const buttons = page.getByRole("button", { name: `${name} ${slug}`, exact: true, includeHidden: true });
+        equal(await buttons.count(), 1, `the number of buttons ${name} ${slug}`);
+      }
+    }
+  });
+
   await step("a visit appears without a reload", async () => {
     equal((await fetch(`${url}/spring?b=2`, { redirect: "manual" })).headers.get("location"), "https://example.com/spring?a=1&b=2", "the target");
     await row("spring").getByTestId("visits").filter({ hasText: "1" }).waitFor();
@@ -186,6 +197,8 @@ async function useDeletion(page) {
     await press(page, at("confirm-delete"));
     await row("spring").waitFor({ state: "detached" });
     await press(page, at("show-deleted"));
+    equal(await at("show-deleted").textContent(), "Back to the links", "the button");
+    equal(await at("show-deleted").getAttribute("aria-pressed"), null, "the state of a button whose text changes");
     await page.clock.fastForward(30_000);
     await at("toast").waitFor({ state: "hidden" });
     await press(page, row("spring").getByTestId("details"));
