@@ -119,7 +119,7 @@ function switchPeriod() {
 byId("period").addEventListener("click", switchPeriod);
 byId("pause").addEventListener("click", pause);
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
   if (event.key === "p") pause();
   if (event.key === "h") switchPeriod();
 });

@@ -132,6 +132,11 @@ async function useDashboard(page) {
     await press(page, form.locator("summary"));
     await tabTo(page, form.getByLabel("what"));
     equal(await form.getByLabel("what").inputValue(), "tag", "the target");
+    await page.keyboard.press("p");
+    equal(await form.getByLabel("what").inputValue(), "prefix", "the target after its first letter");
+    equal(await page.locator("#pause").getAttribute("aria-pressed"), "false", "whether the page is paused");
+    for (const _ of ["uri", "tag"]) await page.keyboard.press("ArrowUp");
+    equal(await form.getByLabel("what").inputValue(), "tag", "the target");
     await type(page, form.getByLabel("target"), "links");
     await type(page, form.getByLabel("token"), "wrong");
     await page.keyboard.press("Enter");
