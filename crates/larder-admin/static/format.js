@@ -36,6 +36,12 @@ export const format = {
 
 export const words = ([number, unit]) => (unit ? `${number}${NARROW}${unit}` : number);
 
+/** A time, with its date unless that is today. */
+export function moment(time) {
+  const isToday = time.toDateString() === new Date().toDateString();
+  return isToday ? time.toLocaleTimeString() : time.toLocaleString();
+}
+
 export function span(seconds) {
   const s = Math.floor(seconds);
   const [d, h, m] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];

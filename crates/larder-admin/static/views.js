@@ -1,7 +1,7 @@
 // The views of the page. Each is built once for its part or tier; after that only texts and curves change.
 
 import { Bar, Figure, Spark, el, period } from "/elements.js";
-import { format, words } from "/format.js";
+import { format, moment, words } from "/format.js";
 import { purgeForm } from "/purge.js";
 import {
   ALL, RATE_SECONDS, RATIO_SECONDS, activity, curve, history, keyOf, lookedUp, looksUp, quantile, ratio, recentTotal,
@@ -231,12 +231,13 @@ export class EventsView {
   /** Adds events, the oldest first. */
   add(events) {
     for (const { at, part, text } of events) {
-      const time = new Date(at * 1000);
-      const when = el("time", "", time.toLocaleTimeString());
-      when.dateTime = time.toISOString();
+      const when = el("time", "");
+      when.dateTime = new Date(at * 1000).toISOString();
       this.list.prepend(el("li", "", when, el("b", "", part), el("span", "", text)));
     }
     while (this.list.children.length > MAX_EVENTS) this.list.lastChild.remove();
+    // Of all events: those of today become those of yesterday.
+    for (const when of this.list.querySelectorAll("time")) when.textContent = moment(new Date(when.dateTime));
     this.node.hidden = !this.list.children.length;
   }
 }

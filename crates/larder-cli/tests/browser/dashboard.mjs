@@ -166,6 +166,34 @@ async function useDashboard(page) {
   });
 }
 
+// The page with figures that a running Larder has rarely.
+async function useFigures(page) {
+  const now = Date.now() / 1000;
+  const events = [
+    { at: now - 86_400, part: "shop", text: "of yesterday" },
+    { at: now, part: "shop", text: "of now" },
+  ];
+  let seconds = 0;
+  await page.route("**/api/history?*", (route) => route.fulfill({ json: { now, last: 2, intervals: [], events: events.splice(0) } }));
+  await page.route("**/api/stats", (route) => {
+    seconds += 1;
+    route.fulfill({ json: { version: 1, server: { version: "0", uptime_seconds: seconds }, parts: [] } });
+  });
+
+  await step("events of another day have their date", async () => {
+    await page.goto(adminUrl);
+    const time = (text) => page.locator(".events li", { hasText: text }).locator("time");
+    await time("of now").waitFor();
+    const [whole, short] = await page.evaluate((ms) => {
+      const date = new Date(ms);
+      return [date.toLocaleString(), date.toLocaleTimeString()];
+    }, (now - 86_400) * 1000);
+    equal(await time("of yesterday").textContent(), whole, "the time of yesterday");
+    equal(await time("of now").textContent(), short, "the time of now, which is the same time of day");
+    await look(page, "dashboard-events");
+  });
+}
+
 async function useLinks(page) {
   await step("the most visited link tells where its visits come from", async () => {
     await page.goto(linksUrl);
@@ -191,4 +219,5 @@ await main(async (browser) => {
   await useLinks(await open(browser, { viewport: { width: 1000, height: 760 } }));
   isLoaded = false;
   await load;
+  await useFigures(await open(browser, { timezoneId: "UTC" }));
 });
