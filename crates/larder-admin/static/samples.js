@@ -10,6 +10,10 @@ const CURVE_SECONDS = 2;
 export const ALL = "all";
 const HITS = ["hit", "stale"];
 const MISSES = ["miss", "collapsed"];
+/** Operations that failed or were not sent to the tier, lookups among them. */
+const FAILURES = ["error", "skipped"];
+/** Values that were found and cannot be used. */
+const UNREADABLE = ["unreadable"];
 
 // ---------------------------------------------------------------- activity
 
@@ -18,12 +22,13 @@ function between(before, after) {
   if (!before || !after) return null;
   const sum = (counts, names) => names.reduce((total, name) => total + (counts[name] ?? 0), 0);
   const all = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
-  const hits = sum(after.lookups, HITS) - sum(before.lookups, HITS);
-  const misses = sum(after.lookups, MISSES) - sum(before.lookups, MISSES);
+  const more = (names) => sum(after.lookups, names) - sum(before.lookups, names);
+  const [hits, misses, failures, unreadable] = [HITS, MISSES, FAILURES, UNREADABLE].map(more);
   const counted = Object.keys(after.operations).length ? "operations" : "lookups";
   const operations = all(after[counted]) - all(before[counted]);
   if (hits < 0 || misses < 0 || operations < 0) return null;
-  return { hits, misses, operations, latency: latencies(before.latency, after.latency), max: after.latency?.max_seconds };
+  const latency = latencies(before.latency, after.latency);
+  return { hits, misses, failures, unreadable, operations, latency, max: after.latency?.max_seconds };
 }
 
 /** The histogram of the time between two samples: [bound in seconds, count up to it]. */
@@ -105,8 +110,18 @@ export function activity(key, index, seconds) {
 }
 
 /**
- * The total activity of all parts; `of` returns that of one tier. A request enters a part at its first tier with lookups; a
- * miss in the last of these tiers goes to the origin. A server has no origin: its clients handle its misses.
+ * The lookups that no tier has answered. A tier that is down has failures instead of misses. They include writes, so no more
+ * of them are counted than lookups have missed in the first tier and got no reply from the last one.
+ */
+function unanswered(first, last) {
+  const withoutReply = Math.max(0, first.misses - last.hits - last.misses);
+  return last.misses + last.unreadable + Math.min(last.failures, withoutReply);
+}
+
+/**
+ * The total activity of all parts; `of` returns that of one tier. A request enters a part at its first tier with lookups;
+ * one that the last of these tiers does not answer goes to the origin. A server has no origin: its clients handle its
+ * misses.
  */
 export function totalActivity(parts, of) {
   const sum = { lookups: 0, misses: 0, operations: 0, missed: 0, known: false };
@@ -122,8 +137,9 @@ export function totalActivity(parts, of) {
     const last = of(keyOf(part, looking[looking.length - 1]));
     if (!first || !last) continue;
     sum.lookups += first.hits + first.misses;
-    sum.misses += last.misses;
-    sum.missed += last.misses / last.seconds;
+    const misses = unanswered(first, last);
+    sum.misses += misses;
+    sum.missed += misses / last.seconds;
   }
   return { ...sum, ratio: sum.lookups ? Math.max(0, 1 - sum.misses / sum.lookups) : null };
 }
@@ -185,7 +201,9 @@ export function addIntervals(parts, intervals, offset) {
   const opened = history[0]?.at ?? Infinity;
   for (const interval of intervals) {
     const at = interval.ended_at + offset;
-    const done = new Map(interval.tiers.map((tier) => [keyOf(tier, tier), { ...tier, seconds: interval.seconds }]));
+    // The server does not record failures.
+    const activityOf = (tier) => ({ failures: 0, unreadable: 0, ...tier, seconds: interval.seconds });
+    const done = new Map(interval.tiers.map((tier) => [keyOf(tier, tier), activityOf(tier)]));
     const points = [...done].map(([key, tier]) => [key, tier, tier.p99_seconds ?? null]);
     const total = totalActivity(parts, (key) => done.get(key) ?? null);
     addPoints(hour, at, points, total);

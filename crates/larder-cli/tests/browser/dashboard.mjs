@@ -177,11 +177,27 @@ async function useFigures(page) {
   await page.route("**/api/history?*", (route) => route.fulfill({ json: { now, last: 2, intervals: [], events: events.splice(0) } }));
   await page.route("**/api/stats", (route) => {
     seconds += 1;
-    route.fulfill({ json: { version: 1, server: { version: "0", uptime_seconds: seconds }, parts: [] } });
+    // Redis is down: of ten lookups that miss in memory, one fails and nine are not sent, and five writes are not sent either.
+    const none = { hit: 0, miss: 0, error: 0, skipped: 0, unreadable: 0 };
+    const tiers = [
+      { tier: "memory", lookups: { ...none, hit: 30 * seconds, miss: 10 * seconds }, operations: {} },
+      { tier: "redis", lookups: { ...none, error: seconds, skipped: 14 * seconds }, operations: {} },
+      { tier: "origin", lookups: {}, operations: { load: 10 * seconds, failure: 0 } },
+    ];
+    const shop = { part: "shop", kind: "cache", state: "running", restarts: 0, can_purge: false, tiers, reasons: {}, figures: [] };
+    route.fulfill({ json: { version: 1, server: { version: "0", uptime_seconds: seconds }, parts: [shop] } });
+  });
+
+  await step("lookups that Redis does not answer go to the origin", async () => {
+    await page.goto(adminUrl);
+    const figure = (title) => page.locator(".total", { hasText: title }).locator(".figure");
+    await figure("To the origin").filter({ hasText: /^\d/ }).waitFor();
+    equal(await figure("Hit ratio").textContent(), "75.0%", "the hit ratio");
+    const rate = Number.parseFloat(await figure("To the origin").textContent());
+    if (!(rate > 0)) throw new Error(`${rate} lookups per second go to the origin`);
   });
 
   await step("events of another day have their date", async () => {
-    await page.goto(adminUrl);
     const time = (text) => page.locator(".events li", { hasText: text }).locator("time");
     await time("of now").waitFor();
     const [whole, short] = await page.evaluate((ms) => {
