@@ -11,7 +11,7 @@ use crate::builder::{Builder, Listener, Weigher};
 use crate::clock::Clock;
 use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
 use crate::iter::Iter;
-use crate::lock::Locks;
+use crate::lock::{Guard, Locks};
 use crate::policy::{Evictable, Policy};
 use crate::records::Record;
 use crate::shard::{Hasher, LossListener, Partition, Shard, Shared};
@@ -409,7 +409,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// If `capacity` is zero or above 2^62.
     pub fn set_capacity(&self, capacity: u64) {
         self.resize(capacity);
-        while self.evict_excess(usize::MAX) {
+        while self.evict_excess_of(usize::MAX, |index| Some(self.inner.shards.lock(index))) {
             // What is missing is in the hands of writes that other threads have to complete.
             thread::yield_now();
         }
@@ -426,13 +426,25 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Evicts up to `count` entries, or fewer if the weight does not exceed the capacity any more: of each shard one in
-    /// turn. Returns whether it does and more entries may be evicted.
+    /// turn. Returns whether it does and more entries may be evicted. A shard that another thread holds for longer than most
+    /// operations take is skipped, and may have more: call this again later.
     ///
     /// The weight exceeds the capacity after [`Cache::resize`], and after operations on [`raw`](crate::raw) that are not
     /// refused.
     pub fn evict_excess(&self, count: usize) -> bool {
+        self.evict_excess_of(count, |index| self.inner.shards.lock_without_sleep(index))
+    }
+
+    /// As [`Cache::evict_excess`], of the shards that `lock` acquires.
+    fn evict_excess_of<'a>(
+        &'a self,
+        count: usize,
+        lock: impl Fn(usize) -> Option<Guard<'a, Shard<K, V>>>,
+    ) -> bool {
         let shards = &self.inner.shards;
-        let (mut evicted, mut empty_shards) = (0, 0);
+        // Since the last eviction: shards without entries to evict, and those that were skipped.
+        let (mut empty, mut skipped) = (0, 0);
+        let mut evicted = 0;
         let mut next = self.inner.next_victim.load(Ordering::Relaxed);
         let now = self.now();
         let Some(search) = self.begin_search(now) else { return false };
@@ -441,20 +453,29 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 self.inner.next_victim.store(next, Ordering::Relaxed);
                 return true;
             }
-            if empty_shards == shards.len() {
+            if empty + skipped == shards.len() {
+                if skipped > 0 {
+                    return true;
+                }
                 self.end_in_vain(search);
                 return self.evicts_all();
             }
             let mut removed = Removals::new(self);
-            let mut shard = shards.lock(next % shards.len());
+            let shard = lock(next % shards.len());
             next = next.wrapping_add(1);
+            let Some(mut shard) = shard else {
+                skipped += 1;
+                continue;
+            };
             let freed = shard.evict(0, None, now, &mut removed);
             drop(shard);
             // Before a listener runs, which may change the capacity.
             self.release_weight(freed.unwrap_or(0));
             drop(removed);
-            empty_shards = if freed.is_some() { 0 } else { empty_shards + 1 };
-            evicted += usize::from(freed.is_some());
+            match freed {
+                Some(_) => (evicted, empty, skipped) = (evicted + 1, 0, 0),
+                None => empty += 1,
+            }
         }
         false
     }
@@ -496,14 +517,15 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Reclaims expired entries, examining up to `budget` of them; returns how many it examined. Optional: writes reclaim
-    /// expired entries too. Useful in idle time.
+    /// expired entries too. Useful in idle time. A shard that another thread holds for longer than most operations take is
+    /// skipped: the next call looks at it.
     pub fn run_due(&self, budget: usize) -> usize {
         let now = self.now();
         let mut looked_at = 0;
         for index in 0..self.inner.shards.len() {
             let mut removed = Removals::new(self);
             let mut freed = InHand::new(&self.inner.budget);
-            let mut shard = self.inner.shards.lock(index);
+            let Some(mut shard) = self.inner.shards.lock_without_sleep(index) else { continue };
             let n = shard.reclaim(now, budget - looked_at, &mut freed, &mut removed);
             shard.shrink_if_empty();
             drop(shard);

@@ -96,6 +96,20 @@ impl<T> Locks<T> {
         acquired.then(|| self.guard(lock))
     }
 
+    /// As [`Locks::lock`], but `None` if another thread holds the lock for longer than most operations take: for work that
+    /// can as well be done later.
+    ///
+    /// # Panics
+    /// As [`Locks::lock`].
+    pub(crate) fn lock_without_sleep(&self, index: usize) -> Option<Guard<'_, T>> {
+        let (lock, me) = (&self.locks[index], thread_id());
+        let is_held = cfg!(debug_assertions) && self.held_by(me) > 0;
+        if is_held || lock.holder.load(Ordering::Relaxed) == me {
+            refuse_reentry();
+        }
+        (lock.try_acquire(me) || lock.spin(me)).then(|| self.guard(lock))
+    }
+
     /// Acquires several locks. It does not wait for one while it holds others, which a thread that makes room in the shard
     /// that it waits for may need: it releases them, waits, and begins again. Since it acquires them in ascending order, one
     /// of several threads that do so always gets all of its locks.

@@ -4,7 +4,9 @@
 use larder_engine::Ttl;
 use larder_engine::raw::{Cache, Compaction, Key, Record, RecordMemory};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 const RECORDS: u32 = 200_000;
 
@@ -106,8 +108,19 @@ fn pages_that_removed_records_leave_half_empty_come_back() {
     (0..RECORDS).filter(|n| n % 4 < 2).for_each(|n| assert_value(&cache, n, 0..=u8::MAX));
     cache.validate();
 
-    // The pages of one cache do not become empty by a walk over another.
     (0..RECORDS).filter(|n| n % 4 == 0).for_each(|n| _ = cache.remove(&Key { space: 0, name: &name(n) }));
+    // A walk by another thread, while this one holds all shards, moves nothing and does not wait.
+    thread::scope(|scope| {
+        let (done, result) = mpsc::channel();
+        let (cache, _held) = (&cache, cache.lock_everything());
+        scope.spawn(move || {
+            let mut compaction = Compaction::begin().expect("half of the records are gone");
+            let has_more = cache.compact(&mut compaction, 1_000);
+            done.send((has_more, compaction.emptied()))
+        });
+        assert_eq!(result.recv_timeout(Duration::from_secs(60)), Ok((false, 0)));
+    });
+    // The pages of one cache do not become empty by a walk over another.
     let mut in_vain = Compaction::begin().expect("half of the records are gone");
     assert!(!self::cache().compact(&mut in_vain, 1 << 32), "there are no more slots than that");
     assert_eq!(in_vain.emptied(), 0);

@@ -55,23 +55,25 @@ impl Compaction {
 
 impl<O> Cache<O> {
     /// Looks at `count` slots and moves the records that lie in pages that are to become empty. Returns whether there are more
-    /// slots. Drop the compaction after the last one, or at any time before.
+    /// slots. Drop the compaction after the last one, or at any time before. A shard that another thread holds for longer than
+    /// most operations take is skipped: its records stay where they are until the next compaction.
     ///
     /// Cost: one or two reads a slot, and for each record that is moved a copy and a lock, under the lock of its shard.
     pub fn compact(&self, compaction: &mut Compaction, count: usize) -> bool {
         let mut left = u32::try_from(count).unwrap_or(u32::MAX);
         while compaction.shard < self.shards().len() {
-            let mut shard = self.shards().lock(compaction.shard);
-            let end = compaction.slot.saturating_add(left).min(shard.slots());
-            left -= end.saturating_sub(compaction.slot);
-            for id in compaction.slot..end {
-                if shard.is_used(id) {
-                    shard.record_mut(id).key.compact();
+            if let Some(mut shard) = self.shards().lock_without_sleep(compaction.shard) {
+                let end = compaction.slot.saturating_add(left).min(shard.slots());
+                left -= end.saturating_sub(compaction.slot);
+                for id in compaction.slot..end {
+                    if shard.is_used(id) {
+                        shard.record_mut(id).key.compact();
+                    }
                 }
-            }
-            if end < shard.slots() {
-                compaction.slot = end;
-                return true;
+                if end < shard.slots() {
+                    compaction.slot = end;
+                    return true;
+                }
             }
             (compaction.shard, compaction.slot) = (compaction.shard + 1, 0);
         }

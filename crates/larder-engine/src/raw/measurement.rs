@@ -26,7 +26,8 @@ impl Measurement {
 }
 
 impl<O> Cache<O> {
-    /// Measures the next `count` shards anew, or all if there are fewer.
+    /// Measures the next `count` shards anew, or all if there are fewer. One that another thread holds for longer than most
+    /// operations take stays as it was when it was last measured, until it is its turn again.
     ///
     /// Cost: a lock and some reads for each of these shards.
     ///
@@ -36,13 +37,14 @@ impl<O> Cache<O> {
         let shards = self.shards();
         measurement.shards.resize(shards.len(), (0, 0));
         for _ in 0..count.min(shards.len()) {
-            let shard = shards.lock(measurement.next);
+            let index = measurement.next;
+            measurement.next = (index + 1) % shards.len();
+            let Some(shard) = shards.lock_without_sleep(index) else { continue };
             let now = (shard.bytes_allocated(), shard.len());
             drop(shard);
-            let before = std::mem::replace(&mut measurement.shards[measurement.next], now);
+            let before = std::mem::replace(&mut measurement.shards[index], now);
             measurement.bytes = measurement.bytes - before.0 + now.0;
             measurement.entries = measurement.entries - before.1 + now.1;
-            measurement.next = (measurement.next + 1) % shards.len();
         }
     }
 

@@ -1,6 +1,6 @@
 //! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
-use crate::raw::{Cache, Entry, Key, Record, UpdateOp, ValueMut};
+use crate::raw::{Cache, Entry, Key, Measurement, Record, UpdateOp, ValueMut};
 use crate::{Clock, Evictable, Op, Refusal, Ttl};
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 fn cache(capacity: u64, shards: usize) -> Cache {
@@ -586,4 +587,60 @@ fn locked_write_makes_its_whole_room_at_once() {
     assert_eq!(weighed - weighed_before, 1);
     drop(locked);
     cache.validate();
+}
+
+/// The result of some upkeep by another thread, while this one holds the shard of a key.
+fn beside_held_shard<R: Send + 'static>(
+    cache: &Cache,
+    held: Key<'_>,
+    upkeep: impl FnOnce(&Cache) -> R + Send + 'static,
+) -> R {
+    let _held = cache.lock_all([held]);
+    let (cache, (done, result)) = (cache.clone(), mpsc::channel());
+    std::thread::spawn(move || done.send(upkeep(&cache)));
+    result.recv_timeout(Duration::from_secs(60)).expect("it does not wait for the shard")
+}
+
+/// A transaction may hold a shard for seconds, and the thread that does the upkeep has others to serve.
+#[test]
+fn run_due_and_measure_skip_shards_that_another_thread_holds() {
+    let (clock, hand) = Clock::manual();
+    let builder = Cache::builder().weight(1_000, |_: &Record, ()| 1).shards(4).clock(clock);
+    let cache: Cache = builder.build().expect("valid options");
+    let names: Vec<_> = (0..100u32).map(u32::to_le_bytes).collect();
+    for name in &names {
+        cache.insert_with_ttl(Record::new(key(name), &[]), (), Ttl::After(Duration::from_secs(1)));
+    }
+    let mut measurement = beside_held_shard(&cache, key(&names[0]), |cache| {
+        let mut measurement = Measurement::default();
+        cache.measure(&mut measurement, usize::MAX);
+        measurement
+    });
+    let others = measurement.entries();
+    assert!(others > 0 && others < 100, "{others} entries in the other shards");
+    cache.measure(&mut measurement, usize::MAX);
+    assert_eq!((measurement.entries(), measurement.bytes()), (100, cache.bytes_allocated()));
+
+    hand.advance(Duration::from_secs(10));
+    beside_held_shard(&cache, key(&names[0]), |cache| while cache.run_due(1_000) > 0 {});
+    assert_eq!(cache.len(), 100 - others);
+    while cache.run_due(1_000) > 0 {}
+    assert!(cache.is_empty());
+}
+
+/// What is in the shard may be evicted later, so the search was not in vain.
+#[test]
+fn evict_excess_skips_a_shard_that_another_thread_holds_and_evicts_from_it_later() {
+    let builder = Cache::builder().weight(100, |_: &Record, ()| 1).shards(4);
+    let cache: Cache = builder.evictable(Evictable::Timed).build().expect("valid options");
+    for n in 0..100u32 {
+        let ttl = if n == 0 { Ttl::After(Duration::from_secs(1_000)) } else { Ttl::Never };
+        cache.insert_with_ttl(Record::new(key(&n.to_le_bytes()), &[]), (), ttl);
+    }
+    cache.resize(99);
+    let name = 0u32.to_le_bytes();
+    assert!(beside_held_shard(&cache, key(&name), |cache| cache.evict_excess(1)), "there may be more");
+    assert_eq!(cache.len(), 100);
+    assert!(!cache.evict_excess(2));
+    assert_eq!(cache.len(), 99);
 }
