@@ -1,11 +1,14 @@
 //! Scripts are atomic: with declared and other keys, on several threads, and when they are ended and undone.
 
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use larder_resp::{Frame, Protocol};
 use larder_server::{Config, Store};
+use larder_testkit::PATIENCE;
 
-use crate::support::{Client, TestServer};
+use crate::support::{Client, TestServer, encode};
 
 /// Moves an amount between two keys, one byte string after the other.
 const TRANSFER: &str = "
@@ -227,7 +230,7 @@ fn tracking_sees_reads_and_writes_of_scripts() {
     assert_eq!(received, [format!("{:?}", Some(b"declared")), format!("{:?}", Some(b"hidden"))]);
     // The caller is told of its own writes behind the reply.
     client.call(&["GET", "declared"]);
-    client.send(&crate::support::encode(&["EVAL", "return redis.call('set', KEYS[1], 2)", "1", "declared"]));
+    client.send(&encode(&["EVAL", "return redis.call('set', KEYS[1], 2)", "1", "declared"]));
     assert_eq!(client.receive(), Frame::Simple("OK".into()));
     assert_eq!(messages(&mut client), [format!("{:?}", Some(b"declared"))]);
 }
@@ -240,14 +243,14 @@ fn messages_of_a_script_precede_its_reply() {
     client.call(&["SUBSCRIBE", "channel"]);
     let script =
         "redis.call('publish', 'channel', 'one') redis.call('publish', 'channel', 'two') return 'reply'";
-    client.send(&crate::support::encode(&["EVAL", script, "0"]));
+    client.send(&encode(&["EVAL", script, "0"]));
     for expected in ["one", "two"] {
         let Frame::Push(parts) = client.receive() else { panic!("not a message") };
         assert_eq!(parts[2].as_bytes(), Some(expected.as_bytes()));
     }
     assert_eq!(client.receive().as_bytes(), Some(&b"reply"[..]));
-    client.send(&crate::support::encode(&["CLIENT", "REPLY", "SKIP"]));
-    client.send(&crate::support::encode(&["EVAL", script, "0"]));
+    client.send(&encode(&["CLIENT", "REPLY", "SKIP"]));
+    client.send(&encode(&["EVAL", script, "0"]));
     for expected in ["one", "two"] {
         let Frame::Push(parts) = client.receive() else { panic!("not a message") };
         assert_eq!(parts[2].as_bytes(), Some(expected.as_bytes()));
@@ -325,16 +328,11 @@ fn script_kill_ends_a_slow_script_from_another_thread() {
     client.call(&["SET", "k", "before"]);
     assert!(matches!(client.call(&["SCRIPT", "KILL"]), Frame::Error(text) if text.starts_with("NOTBUSY")));
     client.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
-    client.send(&crate::support::encode(&[
-        "EVAL",
-        "redis.call('set', KEYS[1], 'after') while true do end",
-        "1",
-        "k",
-    ]));
+    client.send(&encode(&["EVAL", "redis.call('set', KEYS[1], 'after') while true do end", "1", "k"]));
     // Connections that were opened before the script is slow wait for it.
     let killed = (0..).any(|_| {
         let mut other = server.connect();
-        other.stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+        other.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         other.send(b"SCRIPT KILL\r\n");
         matches!(other.try_receive(), Ok(Some(Frame::Simple(_))))
     });
@@ -346,6 +344,44 @@ fn script_kill_ends_a_slow_script_from_another_thread() {
     );
     assert_eq!(client.call(&["GET", "k"]).as_bytes(), Some(&b"before"[..]));
     assert!(matches!(client.call(&["SCRIPT", "KILL"]), Frame::Error(text) if text.starts_with("NOTBUSY")));
+}
+
+/// A connection on a thread that serves it now.
+fn connect_to_free_thread(server: &TestServer) -> Client<TcpStream> {
+    loop {
+        let mut client = server.connect();
+        client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        client.send(b"PING\r\n");
+        if client.try_receive().is_ok() {
+            client.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            return client;
+        }
+    }
+}
+
+/// Runs a script that does not end by itself, and holds `k`.
+fn run_endless_script(client: &mut Client<TcpStream>) {
+    client.send(&encode(&["EVAL", "while true do end", "1", "k"]));
+}
+
+/// Sends `SCRIPT KILL` until a script is slow enough for it.
+fn kill_script(client: &mut Client<TcpStream>) {
+    while matches!(client.call(&["SCRIPT", "KILL"]), Frame::Error(_)) {}
+}
+
+/// The first thread waited for the keys of the script when it reclaimed memory, and nobody could end the script.
+#[test]
+fn first_thread_serves_others_while_a_script_runs_on_another() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let mut first = server.connect();
+    first.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
+    run_endless_script(&mut first);
+    let mut second = connect_to_free_thread(&server);
+    kill_script(&mut second);
+    assert!(matches!(first.receive(), Frame::Error(_)));
+    run_endless_script(&mut second);
+    kill_script(&mut first);
+    assert!(matches!(second.receive(), Frame::Error(_)));
 }
 
 /// `SCRIPT FLUSH` by one thread ends what another has compiled, and only `SCRIPT LOAD` or `EVAL` brings it back.

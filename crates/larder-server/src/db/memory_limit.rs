@@ -133,7 +133,7 @@ impl Store {
     pub fn set_max_memory(&self, bytes: u64) {
         self.resize(bytes);
         while self.evict_excess(usize::MAX) {
-            // What is missing belongs to writes that other threads have to complete.
+            // What is missing belongs to writes that other threads have to complete, or is in shards that they hold.
             std::thread::yield_now();
         }
     }
@@ -169,7 +169,7 @@ impl Store {
     }
 
     /// Measures the memory, unless that was done less than a tenth of a second ago, and adjusts the limit of the charges.
-    /// Evicts up to `count` entries of those that exceed it; returns whether there are more.
+    /// Evicts up to `count` entries of those that exceed it; returns whether there are more that can be evicted at once.
     pub(crate) fn follow_memory(&self, now: Moment, count: usize) -> bool {
         let mut state = self.limit.state.lock();
         if state.measured_at.is_none_or(|at| now >= at + INTERVAL) {
@@ -187,7 +187,9 @@ impl Store {
             self.apply(state.overhead);
         }
         drop(state);
-        self.evict_excess(count)
+        let charged = self.charged_memory();
+        // If nothing was evicted, what is left is in shards that others hold.
+        self.evict_excess(count) && self.charged_memory() < charged
     }
 
     /// Sets the limit of the charges. The caller has locked the state.

@@ -6,6 +6,9 @@ mod walk;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+
+use larder_testkit::PATIENCE;
 
 use super::*;
 use crate::config::Config;
@@ -210,6 +213,33 @@ fn expired_entries_are_reclaimed_in_small_slices() {
         slices += 1;
     }
     assert!(slices >= 4, "{slices} slices");
+}
+
+/// A script may hold keys for seconds, and the first thread, which reclaims, has connections to serve.
+#[test]
+fn reclaim_does_not_wait_for_keys_that_another_thread_has_locked() {
+    let state = state(1);
+    for number in 0..100 {
+        state.store.database(0).set(format!("k{number}").as_bytes(), &[0; 20_000], Expiry::Never).unwrap();
+    }
+    state.store.resize(1 << 20);
+    let locks = state.store.lock_everything();
+    let (done, result) = mpsc::channel();
+    let thread = std::thread::spawn({
+        let state = Arc::clone(&state);
+        move || {
+            let mut event_loop = EventLoop::new(0, state).unwrap();
+            let now = event_loop.reclaim_at;
+            event_loop.reclaim(now);
+            done.send(event_loop.reclaim_at > now).unwrap();
+        }
+    });
+    assert_eq!(result.recv_timeout(PATIENCE), Ok(true), "it tries again later");
+    drop(locks);
+    thread.join().unwrap();
+    assert_eq!(state.store.len(), 100);
+    while state.store.follow_memory(Moment::now(), EVICT_BUDGET) {}
+    assert!(state.store.used_memory() <= 1 << 20);
 }
 
 /// Commands that store at `k`, whose entry has expired.
