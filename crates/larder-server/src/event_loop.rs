@@ -116,10 +116,13 @@ impl EventLoop {
                     return;
                 }
             }
-            now = self.serve(&events, Moment::now());
+            let start = Moment::now();
+            self.inbox().load.begin_round(self.meter.ms(start));
+            now = self.serve(&events, start);
             self.reclaim(now);
             self.close_idle(now);
             self.balance(now);
+            self.inbox().load.end_round();
         }
     }
 

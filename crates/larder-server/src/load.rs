@@ -2,9 +2,10 @@
 //!
 //! A second thread costs processor time: both sleep and wake more often, and values travel between the caches of two
 //! cores. So all connections are on the first thread until it is too busy, and another is used only while a core has
-//! time for it. Both are measured in windows of 100 ms. A thread that sleeps measures nothing and needs no timer.
+//! time for it. Both are measured in windows of 100 ms. A thread that sleeps measures nothing and needs no timer. Nor does
+//! one whose command takes long, or waits for keys that another thread has locked: it serves nobody else meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::moment::Moment;
@@ -25,29 +26,44 @@ const IDLE_PERCENT: u32 = 50;
 pub(crate) struct PublishedLoad {
     /// When the window ended, in milliseconds after the start of the server, and the load in percent: `ms * 128 + load`.
     window: AtomicU64,
-    /// Whether it runs one command for so long that it serves nobody else: it publishes nothing meanwhile.
-    is_stuck: AtomicBool,
+    /// When it has looked for ready connections last, in milliseconds after the start of the server and one more; 0 while it
+    /// waits for some.
+    round_start: AtomicU64,
 }
 
 impl PublishedLoad {
-    #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
-    pub(crate) fn set_stuck(&self, is_stuck: bool) {
-        self.is_stuck.store(is_stuck, Ordering::Relaxed);
+    /// The thread has found ready connections, and will look for others when it has served them.
+    pub(crate) fn begin_round(&self, now_ms: u64) {
+        self.round_start.store(now_ms + 1, Ordering::Relaxed);
+    }
+
+    /// The thread looks for ready connections.
+    pub(crate) fn end_round(&self) {
+        self.round_start.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether it has not looked for ready connections for a window, and not waited either.
+    pub(crate) fn is_stuck(&self, now_ms: u64) -> bool {
+        let start = self.round_start.load(Ordering::Relaxed);
+        start != 0 && now_ms >= start - 1 + WINDOW.as_millis() as u64
     }
 
     fn publish(&self, now_ms: u64, percent: u64) {
         self.window.store(now_ms * 128 + percent.min(100), Ordering::Relaxed);
     }
 
-    /// The load in percent. A thread that has not published for two windows is asleep.
+    /// The load in percent. A thread that has not published for two windows is asleep, unless it is stuck.
     pub(crate) fn percent(&self, now_ms: u64) -> u64 {
+        if self.is_stuck(now_ms) {
+            return 100;
+        }
         let window = self.window.load(Ordering::Relaxed);
         let is_recent = now_ms.saturating_sub(window / 128) <= 2 * WINDOW.as_millis() as u64;
         if is_recent { window % 128 } else { 0 }
     }
 
     pub(crate) fn is_overloaded(&self, now_ms: u64) -> bool {
-        self.is_stuck.load(Ordering::Relaxed) || self.percent(now_ms) > OVERLOADED_PERCENT
+        self.percent(now_ms) > OVERLOADED_PERCENT
     }
 }
 
@@ -216,6 +232,19 @@ mod tests {
         let load = PublishedLoad::default();
         load.publish(1_000, 95);
         assert_eq!((load.percent(1_200), load.percent(1_201)), (95, 0));
+    }
+
+    /// It publishes nothing while it waits for the keys of a script.
+    #[test]
+    fn thread_whose_round_lasts_for_a_window_is_overloaded() {
+        let load = PublishedLoad::default();
+        assert!(!load.is_overloaded(1_000), "it has not begun");
+        load.begin_round(0);
+        assert_eq!([99, 100, 10_000].map(|now| load.is_overloaded(now)), [false, true, true]);
+        load.end_round();
+        assert!(!load.is_overloaded(10_000), "it waits");
+        load.begin_round(10_000);
+        assert_eq!((load.percent(10_099), load.percent(10_100)), (0, 100));
     }
 
     #[test]

@@ -41,15 +41,17 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Serves a new connection on the first thread that is not overloaded; on the one with the fewest connections if
-    /// all are.
+    /// Serves a new connection on the first thread that is not overloaded. If all are, on one that is not stuck, and of these
+    /// on the one with the fewest connections.
     pub(crate) fn serve(&self, socket: Socket) {
         let state = &self.state;
         let now_ms = state.stats.started.elapsed().as_millis() as u64;
         let has_time = |inbox: &crate::inbox::Inbox| !inbox.load.is_overloaded(now_ms);
-        let fewest =
-            || (0..state.inboxes.len()).min_by_key(|index| state.stats.threads[*index].connections());
-        let thread = state.inboxes.iter().position(has_time).or_else(fewest).unwrap_or(0);
+        let order = |index: &usize| {
+            (state.inboxes[*index].load.is_stuck(now_ms), state.stats.threads[*index].connections())
+        };
+        let first = || (0..state.inboxes.len()).min_by_key(order);
+        let thread = state.inboxes.iter().position(has_time).or_else(first).unwrap_or(0);
         state.inboxes[thread].send(Message::Adopt(Connection::open(socket, state, thread)));
     }
 

@@ -384,6 +384,21 @@ fn first_thread_serves_others_while_a_script_runs_on_another() {
     assert!(matches!(second.receive(), Frame::Error(_)));
 }
 
+/// A thread that waits for a key serves nobody else, just as the one that runs the script, and has no load either.
+#[test]
+fn new_connections_avoid_threads_that_wait_for_the_keys_of_a_script() {
+    let server = TestServer::with(Config { threads: Some(3), ..Config::default() });
+    let mut running = server.connect();
+    running.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
+    run_endless_script(&mut running);
+    let mut waiting = connect_to_free_thread(&server);
+    waiting.send(b"GET k\r\n");
+    // The first of these may be on the same thread, if that does not wait for long yet.
+    kill_script(&mut connect_to_free_thread(&server));
+    assert!(matches!(running.receive(), Frame::Error(_)));
+    assert_eq!(waiting.receive(), Frame::Null);
+}
+
 /// `SCRIPT FLUSH` by one thread ends what another has compiled, and only `SCRIPT LOAD` or `EVAL` brings it back.
 #[test]
 fn threads_share_the_scripts() {

@@ -313,13 +313,6 @@ impl Run<'_> {
         has_other_keys(spec) || uses_keys(spec) && !spec.all_keys(args, is_locked)
     }
 
-    /// New connections go to other threads while the script is slow, and can send `SCRIPT KILL`.
-    fn set_slow(&self, is_slow: bool) {
-        let state = self.cx.state;
-        state.scripts.count_slow(is_slow);
-        state.inboxes[self.cx.session.client.thread()].load.set_stuck(is_slow);
-    }
-
     fn record_reads(&mut self, spec: &CommandSpec, args: Args<'_>) {
         if self.cx.session.tracking().is_some() {
             special::track(&self.cx, spec, args);
@@ -396,7 +389,7 @@ impl Host for Run<'_> {
             return self.abort.is_some();
         }
         if self.kills_before.is_none() {
-            self.set_slow(true);
+            scripts.count_slow(true);
         }
         let kills_before = *self.kills_before.get_or_insert_with(|| scripts.kills());
         if scripts.kills() != kills_before {
@@ -418,7 +411,7 @@ impl Host for Run<'_> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         if self.kills_before.is_some() {
-            self.set_slow(false);
+            self.cx.state.scripts.count_slow(false);
         }
     }
 }
