@@ -40,6 +40,8 @@ mod set;
 mod spec;
 mod special;
 mod table;
+#[cfg(test)]
+mod test_support;
 mod transaction;
 mod visit;
 mod zset;

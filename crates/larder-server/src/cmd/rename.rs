@@ -34,8 +34,9 @@ fn rename_unless(
     if must_stay(&locked, to) {
         return Ok(false);
     }
-    if from != to {
-        move_entry(cx, &mut locked, from, to)?;
+    // Another thread may have advanced the time, by which the entry has expired.
+    if from != to && !move_entry(cx, &mut locked, from, to)? {
+        return Err(NO_SUCH_KEY);
     }
     Ok(true)
 }
@@ -112,4 +113,31 @@ pub(super) fn swapdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let _locks = cx.held.is_none().then(|| store.lock_everything());
     store.swap_databases(first, second);
     cx.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cmd::test_support::{state, with_request};
+    use crate::db::Expiry;
+    use crate::moment::Moment;
+
+    /// The reply was `OK`, and the destination had its former value.
+    #[test]
+    fn rename_of_an_entry_that_expires_meanwhile_is_an_error() {
+        let state = state();
+        let db = state.store.database(0);
+        db.set(b"from", b"new", Expiry::At(state.store.now_ms() + 60_000)).unwrap();
+        db.set(b"to", b"old", Expiry::Never).unwrap();
+        let renamed = with_request(&state, "RENAME from to", |cx, args| {
+            rename_unless(cx, args, |_, _| {
+                state.store.advance_to(Moment::now() + Duration::from_secs(61));
+                false
+            })
+        });
+        assert_eq!(renamed.map_err(|error| error.to_string()), Err(NO_SUCH_KEY.to_string()));
+        assert_eq!(db.get(b"to", <[u8]>::to_vec), Ok(Some(b"old".to_vec())));
+    }
 }

@@ -1,0 +1,34 @@
+//! Contexts of commands that are called by tests, without a socket.
+
+use std::sync::Arc;
+
+use larder_resp::{Args, Limits, RequestParser};
+
+use super::Context;
+use crate::config::Config;
+use crate::db::Store;
+use crate::session::Session;
+use crate::state::ServerState;
+use crate::stats::{Counts, Stats};
+
+pub(super) fn state() -> ServerState {
+    let store = Store::new(Some(8 << 20)).unwrap();
+    ServerState::new(Config::default(), store, Arc::new(Stats::new(1)), 0)
+}
+
+/// Calls `f` with an inline request of a new connection.
+pub(super) fn with_request<R>(
+    state: &ServerState,
+    request: &str,
+    f: impl FnOnce(&mut Context<'_>, Args<'_>) -> R,
+) -> R {
+    let (mut parser, request) = (RequestParser::new(), format!("{request}\r\n"));
+    parser.parse(request.as_bytes(), &Limits::default()).unwrap();
+    let client = state.clients.register(0, String::new(), String::new());
+    let (mut session, mut counts, mut out) = (Session::new(client, true), Counts::default(), Vec::new());
+    let mut cx = Context::new(state, &mut session, &mut counts, &mut out);
+    let result = f(&mut cx, parser.args(request.as_bytes()));
+    // As a connection does when it ends: the list of clients and its clients own each other.
+    state.clients.deregister(&session.client);
+    result
+}
