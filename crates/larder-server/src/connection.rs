@@ -317,6 +317,8 @@ impl Connection {
                 Sent::Budget => return Ok(Err(Turn::Yielding)),
                 Sent::Blocked => return Ok(Err(Turn::Blocked)),
             }
+            // The drain has begun after the turn that wrote them.
+            self.ending |= self.state.is_draining();
         }
         if self.ending {
             return Ok(Err(Turn::Closed));

@@ -6,6 +6,7 @@ mod walk;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 use larder_testkit::PATIENCE;
@@ -240,6 +241,28 @@ fn reclaim_does_not_wait_for_keys_that_another_thread_has_locked() {
     assert_eq!(state.store.len(), 100);
     while state.store.follow_memory(Moment::now(), EVICT_BUDGET) {}
     assert!(state.store.used_memory() <= 1 << 20);
+}
+
+/// The drain waited for its whole time if the replies were sent during it.
+#[test]
+fn connection_closes_when_its_replies_are_sent_during_the_drain() {
+    const LONG: usize = 512 << 10;
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (connection, mut client_end) = connection(&state);
+    event_loop.adopt(connection);
+    state.store.database(0).set(b"long", &vec![b'x'; LONG], Expiry::Never).unwrap();
+    client_end.write_all(b"GET long\r\n").unwrap();
+    poll(&mut event_loop);
+    state.draining.store(true, Ordering::Release);
+    event_loop.start_drain();
+    client_end.set_nonblocking(true).unwrap();
+    let (mut left, mut chunk) = ("$524288\r\n".len() + LONG + 2, vec![0; 1 << 20]);
+    while left > 0 {
+        poll(&mut event_loop);
+        left -= client_end.read(&mut chunk).unwrap_or(0);
+    }
+    assert!(event_loop.is_done(Moment::now()), "the connection is closed");
 }
 
 /// Commands that store at `k`, whose entry has expired.
