@@ -184,10 +184,15 @@ impl EventLoop {
     }
 
     fn read_messages(&mut self) {
-        for message in self.inbox().take() {
+        let messages = self.inbox().take();
+        // Once for all of them: `CLIENT KILL` may mark thousands, each with a message of its own.
+        if messages.iter().any(|message| matches!(message, Message::Wake)) {
+            self.close_marked();
+        }
+        for message in messages {
             match message {
                 Message::Adopt(connection) => self.adopt(connection),
-                Message::Wake => self.close_marked(),
+                Message::Wake => {}
                 Message::Mail(client) => self.send_mail(&client),
                 Message::Resume => self.resume(),
                 Message::Stop => self.start_drain(),
