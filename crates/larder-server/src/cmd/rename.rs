@@ -25,9 +25,8 @@ fn rename_unless(
     args: Args<'_>,
     must_stay: impl FnOnce(&LockedKeys<'_>, Key<'_>) -> bool,
 ) -> Result<bool, CommandError> {
-    let db = cx.db();
-    let (from, to) = (db.key(&args[1]), db.key(&args[2]));
-    let mut locked = cx.db().lock_keys([from, to]);
+    let own = cx.session.database();
+    let (mut locked, [from, to]) = lock_both(cx, [(own, &args[1]), (own, &args[2])]);
     if !locked.contains(from) {
         return Err(NO_SUCH_KEY);
     }
@@ -42,23 +41,23 @@ fn rename_unless(
 }
 
 pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (mut to_db, mut replaces) = (cx.db(), false);
+    let own = cx.session.database();
+    let (mut to_database, mut replaces) = (own, false);
     let mut options = args.skip(3).iter();
     while let Some(option) = options.next() {
         if option.eq_ignore_ascii_case(b"REPLACE") {
             replaces = true;
         } else if option.eq_ignore_ascii_case(b"DB") {
-            let index = database_index(integer(options.next().ok_or(CommandError::Syntax)?)?)?;
-            to_db = cx.database(index);
+            to_database = database_index(integer(options.next().ok_or(CommandError::Syntax)?)?)?;
         } else {
             return Err(CommandError::Syntax);
         }
     }
-    let (from, to) = (cx.db().key(&args[1]), to_db.key(&args[2]));
-    if from == to {
+    let names = [(own, &args[1]), (to_database, &args[2])];
+    if names[0] == names[1] {
         return Err(SAME_KEY);
     }
-    let mut locked = cx.db().lock_keys([from, to]);
+    let (mut locked, [from, to]) = lock_both(cx, names);
     let copied = (replaces || !locked.contains(to)) && copy_entry(&mut locked, from, to)?;
     drop(locked);
     cx.integer(i64::from(copied))
@@ -66,14 +65,28 @@ pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let index = database_index(integer(&args[2])?)?;
-    let (from, to) = (cx.db().key(&args[1]), cx.database(index).key(&args[1]));
-    if from == to {
+    let own = cx.session.database();
+    if index == own {
         return Err(SAME_KEY);
     }
-    let mut locked = cx.db().lock_keys([from, to]);
+    let (mut locked, [from, to]) = lock_both(cx, [(own, &args[1]), (index, &args[1])]);
     let moved = !locked.contains(to) && move_entry(cx, &mut locked, from, to)?;
     drop(locked);
     cx.integer(i64::from(moved))
+}
+
+/// Locks two keys, each given by its database and name.
+fn lock_both<'a, 'n>(cx: &Context<'a>, names: [(u8, &'n [u8]); 2]) -> (LockedKeys<'a>, [Key<'n>; 2]) {
+    let store = &cx.state.store;
+    loop {
+        let spaces = store.spaces();
+        let keys = names.map(|(database, name)| Key { space: spaces.of(database), name });
+        let locked = cx.db().lock_keys(keys);
+        // Databases that were exchanged before the locks were acquired have other keys.
+        if store.spaces() == spaces {
+            return (locked, keys);
+        }
+    }
 }
 
 /// Copies an entry with its deadline; returns whether there is one.
@@ -117,6 +130,8 @@ pub(super) fn swapdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
     use std::time::Duration;
 
     use super::*;
@@ -139,5 +154,36 @@ mod tests {
         });
         assert_eq!(renamed.map_err(|error| error.to_string()), Err(NO_SUCH_KEY.to_string()));
         assert_eq!(db.get(b"to", <[u8]>::to_vec), Ok(Some(b"old".to_vec())));
+    }
+
+    /// They used the databases as they were before they waited for the locks.
+    #[test]
+    fn commands_on_two_keys_use_databases_that_were_exchanged_before_they_lock() {
+        type Command = fn(&mut Context<'_>, Args<'_>) -> Outcome;
+        let commands: [(&str, Command); 3] =
+            [("RENAME a b", rename), ("COPY a b", copy), ("MOVE a 2", move_key)];
+        let state = state();
+        for (request, run) in commands {
+            for _ in 0..20 {
+                let first_space = state.store.spaces().of(0);
+                state.store.database(0).set(b"a", b"v", Expiry::Never).unwrap();
+                let (started, is_started) = mpsc::channel();
+                let locks = state.store.lock_everything();
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        started.send(()).unwrap();
+                        // `RENAME` fails, because the database has no such key now.
+                        let _: Outcome = with_request(&state, request, run);
+                    });
+                    is_started.recv().unwrap();
+                    (0..1_000).for_each(|_| thread::yield_now());
+                    state.store.swap_databases(0, 1);
+                    drop(locks);
+                });
+                let exchanged = state.store.space(first_space);
+                assert!(exchanged.contains(b"a") && !exchanged.contains(b"b"), "{request}");
+                assert!(exchanged.remove(b"a"));
+            }
+        }
     }
 }
