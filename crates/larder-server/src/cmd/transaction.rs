@@ -105,10 +105,16 @@ pub(super) fn watch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if cx.session.transaction().is_some() {
         return Err(CommandError::Fixed("ERR WATCH inside MULTI is not allowed"));
     }
-    let (db, observers) = (cx.db(), &cx.state.store.observers);
+    let store = &cx.state.store;
+    let (spaces, observers) = (store.spaces(), &store.observers);
+    let db = cx.space(spaces.of(cx.session.database()));
     let watches = cx.session.watches.get_or_insert_with(|| Box::new(Watches::new(Arc::clone(observers))));
     for name in args.skip(1).iter() {
         watches.add(db.key(name), || db.contains(name));
+    }
+    // Databases that were exchanged before the keys were watched have other keys, and the exchange has marked nobody.
+    if store.spaces() != spaces {
+        watches.mark();
     }
     cx.ok()
 }
@@ -231,4 +237,41 @@ fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> O
         }
     }
     Some(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::cmd::test_support::{state, with_request};
+
+    /// The exchange had marked those who watched keys before, and `WATCH` added keys of the former database after that.
+    #[test]
+    fn watch_during_an_exchange_of_databases_is_marked_or_on_the_right_keys() {
+        // It takes the longer to be in the table.
+        let request = format!("WATCH {}", "k".repeat(32 << 10));
+        let (state, done) = (state(), AtomicBool::new(false));
+        let mut wrong = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let _locks = state.store.lock_everything();
+                    state.store.swap_databases(0, 1);
+                }
+            });
+            for _ in 0..1_000 {
+                let is_right = with_request(&state, &request, |cx, args| {
+                    watch(cx, args).expect("not in a transaction");
+                    let watches = cx.session.watches.take().expect("just watched");
+                    let _locks = state.store.lock_everything();
+                    let space = state.store.spaces().of(0);
+                    watches.is_marked() || watches.keys().all(|(key, _)| key.space == space)
+                });
+                wrong += usize::from(!is_right);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(wrong, 0);
+    }
 }

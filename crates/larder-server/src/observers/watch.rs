@@ -85,6 +85,11 @@ impl Watches {
         self.keys.iter().map(|((space, name), existed)| (Key { space: *space, name }, *existed))
     }
 
+    /// Marks it as if one of the keys were written.
+    pub(crate) fn mark(&self) {
+        self.mark.store(true, Ordering::Relaxed);
+    }
+
     /// Whether one of the keys was written. Their locks must be held.
     pub(crate) fn is_marked(&self) -> bool {
         self.mark.load(Ordering::Relaxed)
