@@ -12,15 +12,17 @@ pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.ti
     (SELECT group_concat(tag) FROM link_tags WHERE link_id = links.id)";
 
 pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec> {
-    let key = "SELECT value FROM meta WHERE name = 'slug_key'";
-    Ok(SlugCodec::new(connection.query_row(key, [], |row| row.get(0))?))
+    slug_key(connection).map(SlugCodec::new)
 }
 
 /// What all processes of a database share, and no other database has but a copy of it.
 pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
-    let key = "SELECT value FROM meta WHERE name = 'slug_key'";
-    let key: [u8; 16] = connection.query_row(key, [], |row| row.get(0))?;
-    Ok(Sha256::digest(key)[..4].iter().map(|byte| format!("{byte:02x}")).collect())
+    let digest = Sha256::digest(slug_key(connection)?);
+    Ok(digest[..4].iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn slug_key(connection: &Connection) -> rusqlite::Result<[u8; 16]> {
+    connection.query_row("SELECT value FROM meta WHERE name = 'slug_key'", [], |row| row.get(0))
 }
 
 pub(super) fn find(connection: &Connection, slug: &str) -> rusqlite::Result<Option<Link>> {
