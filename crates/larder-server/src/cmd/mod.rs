@@ -41,7 +41,7 @@ mod spec;
 mod special;
 mod table;
 #[cfg(test)]
-mod test_support;
+pub(crate) mod test_support;
 mod transaction;
 mod visit;
 mod zset;

@@ -22,13 +22,32 @@ pub(super) fn with_request<R>(
     request: &str,
     f: impl FnOnce(&mut Context<'_>, Args<'_>) -> R,
 ) -> R {
-    let (mut parser, request) = (RequestParser::new(), format!("{request}\r\n"));
-    parser.parse(request.as_bytes(), &Limits::default()).unwrap();
+    with_context(state, |cx| with_args(request, |args| f(cx, args)))
+}
+
+/// Executes inline requests on one connection. Returns the length of the last reply, as the command has written it.
+pub(crate) fn last_reply_bytes(state: &ServerState, requests: &[&str]) -> usize {
+    with_context(state, |cx| {
+        for request in requests {
+            cx.out.clear();
+            with_args(request, |args| super::execute(cx, args));
+        }
+        cx.out.len()
+    })
+}
+
+/// Calls `f` with the context of a new connection.
+fn with_context<R>(state: &ServerState, f: impl FnOnce(&mut Context<'_>) -> R) -> R {
     let client = state.clients.register(0, String::new(), String::new());
     let (mut session, mut counts, mut out) = (Session::new(client, true), Counts::default(), Vec::new());
-    let mut cx = Context::new(state, &mut session, &mut counts, &mut out);
-    let result = f(&mut cx, parser.args(request.as_bytes()));
+    let result = f(&mut Context::new(state, &mut session, &mut counts, &mut out));
     // As a connection does when it ends: the list of clients and its clients own each other.
     state.clients.deregister(&session.client);
     result
+}
+
+fn with_args<R>(request: &str, f: impl FnOnce(Args<'_>) -> R) -> R {
+    let (mut parser, request) = (RequestParser::new(), format!("{request}\r\n"));
+    parser.parse(request.as_bytes(), &Limits::default()).unwrap();
+    f(parser.args(request.as_bytes()))
 }
