@@ -14,10 +14,12 @@ mod memory;
 mod misses;
 mod partitions;
 mod prefetch;
+mod queued;
 mod removed;
 mod shared;
 mod timing;
 mod validate;
+mod victims;
 
 use self::misses::MissLog;
 pub(crate) use self::partitions::Partition;
@@ -29,7 +31,7 @@ use crate::budget::InHand;
 use crate::entry::Cause;
 use crate::expiry::Wheel;
 use crate::load::flights::Flights;
-use crate::policy::{Entries, Evictable, Hits, NOT_QUEUED, OnHit, Policy, Queues, with_one_more_hit};
+use crate::policy::{Evictable, Hits, OnHit, Policy, Queues, with_one_more_hit};
 use crate::queue::Queued;
 use crate::records::{Record, Records};
 use crate::slots::Slots;
@@ -39,7 +41,6 @@ use crate::timestamps::NEVER;
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The hasher of the keys of a cache. The fast variant of it maps consecutive integers to equal steps, and in a few of a
 /// hundred processes, which differ by their seeds, these steps share few groups and tags.
@@ -78,43 +79,6 @@ pub(crate) struct Shard<K, V> {
 /// Where the count of hits ends in a shard.
 #[cfg(test)]
 pub(crate) const HITS_END: usize = std::mem::offset_of!(Shard<u64, u64>, hits) + size_of::<Hits>();
-
-/// The entries as the policy sees them.
-struct View<'a, K, V> {
-    table: &'a mut Table,
-    records: &'a Records<K, V>,
-    timing: Option<&'a Timing>,
-    hasher: &'a Hasher,
-    now: u64,
-}
-
-impl<K: Hash, V> Entries for View<'_, K, V> {
-    fn is_used(&self, id: u32) -> bool {
-        self.table.is_used(id)
-    }
-
-    fn rank(&self, id: u32) -> u32 {
-        // SAFETY: the policy asks after `is_used`: the slot is in use.
-        rank(self.hasher.hash_one(unsafe { &self.records.get(id).key }))
-    }
-
-    fn is_due(&self, id: u32) -> bool {
-        self.timing.is_some_and(|timing| timing.due(id) <= self.now)
-    }
-
-    fn mark(&self, id: u32) -> u8 {
-        self.table.mark(id)
-    }
-
-    fn set_mark(&mut self, id: u32, mark: u8) {
-        self.table.set_mark(id, mark);
-    }
-
-    fn prefetch(&self, id: u32) {
-        self.records.prefetch(id);
-        self.table.prefetch_slot(id);
-    }
-}
 
 impl<K: Hash + Eq, V> Shard<K, V> {
     pub(crate) fn new(
@@ -321,74 +285,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.stats.inserts += 1;
     }
 
-    /// Whether the policy has an entry of this weight: not if its eviction would free nothing, or is not allowed.
-    #[inline]
-    fn is_queued(&self, id: u32, weight: u64) -> bool {
-        weight > 0 && (!self.evictable.is_timed() || self.has_deadline(id))
-    }
-
-    /// Whether only some entries may be evicted, and this is one.
-    pub(crate) fn is_evictable(&self, id: u32) -> bool {
-        self.evictable.is_timed() && self.is_queued(id, self.weight(id))
-    }
-
-    /// Passes an entry to the policy, if it may be evicted.
-    #[inline]
-    fn enqueue(&mut self, entry: Queued, weight: u64) {
-        if self.evictable.is_timed() {
-            self.shared.newly_evictable.fetch_add(1, Ordering::Release);
-        }
-        let mark = if self.is_queued(entry.slot, weight) {
-            self.change_surplus(0, weight);
-            self.queues.insert(&mut self.slots, entry, &self.hits)
-        } else {
-            NOT_QUEUED
-        };
-        self.table.set_mark(entry.slot, mark);
-    }
-
-    /// Takes an entry back from the policy, to which it was passed with this weight.
-    #[inline]
-    fn dequeue(&mut self, entry: Queued, weight: u64) {
-        if self.is_queued(entry.slot, weight) {
-            self.change_surplus(weight, 0);
-            self.queues.remove(&mut self.slots, entry, self.table.mark(entry.slot));
-        }
-    }
-
-    /// Counts the surplus of an entry whose weight changes. Zero is that of one that the policy does not have.
-    #[inline]
-    fn change_surplus(&mut self, from: u64, to: u64) {
-        let (less, more) = (self.shared.surplus_of(from), self.shared.surplus_of(to));
-        if more != less {
-            self.surplus = self.surplus - less + more;
-            self.shared.change_surplus(more, less);
-        }
-    }
-
-    /// What the entries that the policy has weigh without their surplus.
-    #[inline]
-    pub(crate) fn light_weight(&self) -> u64 {
-        self.queues.weight() - self.surplus
-    }
-
-    /// Changes which entries may be evicted.
-    pub(crate) fn set_evictable(&mut self, evictable: Evictable) {
-        if evictable.is_timed() == self.evictable.is_timed() {
-            self.evictable = evictable;
-            return;
-        }
-        let used: Vec<u32> = self.table.used().collect();
-        let others = used.into_iter().filter(|&id| self.weight(id) > 0 && !self.has_deadline(id));
-        let others: Vec<Queued> =
-            others.map(|id| Queued { slot: id, rank: rank(self.hash_of(id)) }).collect();
-        if evictable.is_timed() {
-            others.iter().for_each(|entry| self.dequeue(*entry, self.weight(entry.slot)));
-        }
-        self.evictable = evictable;
-        others.iter().for_each(|entry| self.enqueue(*entry, self.weight(entry.slot)));
-    }
-
     /// Replaces the record of a slot by one of the same key. The difference of the weights is already reserved or released.
     pub(crate) fn replace(
         &mut self,
@@ -402,23 +298,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         self.record_edit(id);
         self.set_deadline(id, deadline, now);
         std::mem::replace(self.record_mut(id), record)
-    }
-
-    /// Changes the weight of an entry. The difference is already reserved or released.
-    pub(crate) fn set_weight(&mut self, id: u32, weight: u64) {
-        let former = self.slots.weight(id);
-        if (former == 0) == (weight == 0) {
-            self.slots.set_weight(id, weight);
-            if self.is_queued(id, weight) {
-                self.change_surplus(former, weight);
-                self.queues.reweigh(self.table.mark(id), former, weight);
-            }
-        } else {
-            let entry = Queued { slot: id, rank: rank(self.hash_of(id)) };
-            self.dequeue(entry, former);
-            self.slots.set_weight(id, weight);
-            self.enqueue(entry, weight);
-        }
     }
 
     #[inline]
@@ -507,60 +386,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             Cause::Replaced => self.stats.replaced += 1,
         }
         RemovedEntry { key, value, weight }
-    }
-
-    /// Evicts the next entry that may be evicted, to make room for a weight of `incoming`. Returns its weight, which the
-    /// caller releases or uses.
-    pub(crate) fn evict(
-        &mut self,
-        incoming: u64,
-        keep: Option<u32>,
-        now: u64,
-        removed: &mut RemovedEntries<K, V>,
-    ) -> Option<u64> {
-        let victim = match self.evictable {
-            Evictable::All => self.victim_of_policy(incoming, keep, now),
-            _ => self.victim_of_some(incoming, keep, now),
-        }?;
-        let cause = if self.is_live(victim.slot, now) { Cause::Evicted } else { Cause::Expired };
-        let left = self.remove_entry(victim, cause);
-        removed.push(left.key, left.value, cause);
-        Some(left.weight)
-    }
-
-    #[inline]
-    fn victim_of_policy(&mut self, incoming: u64, keep: Option<u32>, now: u64) -> Option<Queued> {
-        let mut view = View {
-            table: &mut self.table,
-            records: &self.records,
-            timing: self.timing.as_deref(),
-            hasher: &self.hasher,
-            now,
-        };
-        self.queues.victim(&mut self.slots, &mut view, incoming, keep)
-    }
-
-    /// The next victim where not every entry is one: first those that have expired.
-    #[cold]
-    fn victim_of_some(&mut self, incoming: u64, keep: Option<u32>, now: u64) -> Option<Queued> {
-        let slots = &self.slots;
-        let nearest = self.timing.as_mut().and_then(|timing| {
-            let expired = timing.next_expired(now).filter(|id| Some(*id) != keep);
-            expired.or_else(|| timing.nearest(now, keep, |id| slots.weight(id) > 0))
-        });
-        let expired = nearest.filter(|&id| !self.is_live(id, now));
-        let slot = match self.evictable {
-            Evictable::All | Evictable::Timed if expired.is_none() => {
-                return self.victim_of_policy(incoming, keep, now);
-            }
-            // More than a sample of the entries weigh nothing.
-            Evictable::NearestDeadline if nearest.is_none() => {
-                return self.victim_of_policy(incoming, keep, now);
-            }
-            Evictable::NearestDeadline => nearest,
-            Evictable::All | Evictable::Timed | Evictable::Nothing => expired,
-        }?;
-        Some(Queued { slot, rank: rank(self.hash_of(slot)) })
     }
 
     /// Finds the slots of at least `count` entries of rank `from` or above, if there are that many, and returns the rank at
