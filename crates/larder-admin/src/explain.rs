@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::api::VERSION;
 use crate::query::{self, ApiQuery};
@@ -24,7 +24,8 @@ use crate::state::AppState;
 pub struct Explanation {
     /// What a request would get, and why, in one sentence.
     pub verdict: String,
-    /// What the part knows, by names in lower-case words joined by `_` with the unit last, such as `age_seconds`.
+    /// What the part knows, by names in lower-case words joined by `_` with the unit last, such as `age_seconds`. JSON and
+    /// `larder explain` have them in this order.
     #[serde(serialize_with = "as_object")]
     pub facts: Vec<(&'static str, Value)>,
 }
@@ -76,7 +77,16 @@ pub(crate) async fn explain(
         return query::error(StatusCode::NOT_FOUND, &error);
     }
     let views = parts.iter().map(|(part, explanation)| PartView { part, explanation }).collect::<Vec<_>>();
-    Json(json!({ "version": VERSION, "target": target, "parts": views })).into_response()
+    Json(AnswerView { version: VERSION, target: &target, parts: views }).into_response()
+}
+
+/// The answer, serialized without a [`Value`] in between: that would sort the facts by their names, unless some dependency
+/// enables `preserve_order` of `serde_json`.
+#[derive(Serialize)]
+struct AnswerView<'a> {
+    version: u32,
+    target: &'a str,
+    parts: Vec<PartView<'a>>,
 }
 
 #[derive(Serialize)]

@@ -366,7 +366,8 @@ async fn explanations_of_the_parts_are_listed() {
     let registry = registry();
     registry.register("server", "server", Sample::running);
     registry.explain_with("links", |target: &str| {
-        target.starts_with("http://").then(|| Explanation::new("from memory").fact("age_seconds", 2.5))
+        let explanation = || Explanation::new("from memory").fact("tier", "memory").fact("age_seconds", 2.5);
+        target.starts_with("http://").then(explanation)
     });
     registry.explain_with("server", |target: &str| Some(Explanation::new("no such key").fact("key", target)));
     registry.explain_with("absent", |_: &str| panic!("no such part"));
@@ -375,7 +376,8 @@ async fn explanations_of_the_parts_are_listed() {
         let answer = get(&router, &format!("/api/explain?{query}")).await;
         (answer.status.as_u16(), serde_json::from_str::<Value>(&answer.body).unwrap())
     };
-    let links = json!({ "part": "links", "verdict": "from memory", "facts": { "age_seconds": 2.5 } });
+    let facts = json!({ "tier": "memory", "age_seconds": 2.5 });
+    let links = json!({ "part": "links", "verdict": "from memory", "facts": facts });
     let server = |key: &str| json!({ "part": "server", "verdict": "no such key", "facts": { "key": key } });
     let both = json!({ "version": 1, "target": "http://a/b", "parts": [links, server("http://a/b")] });
     assert_eq!(explain("target=http%3A%2F%2Fa%2Fb").await, (200, both));
@@ -385,4 +387,11 @@ async fn explanations_of_the_parts_are_listed() {
     for wrong in ["", "part=links", "target=a&other=1"] {
         assert_eq!(explain(wrong).await.0, 400, "{wrong}");
     }
+    // A map of `serde_json` would have sorted the facts.
+    let text = get(&router, "/api/explain?target=http%3A%2F%2Fa&part=links").await.body;
+    assert_eq!(
+        text,
+        r#"{"version":1,"target":"http://a","parts":[{"part":"links","verdict":"from memory","#.to_owned()
+            + r#""facts":{"tier":"memory","age_seconds":2.5}}]}"#
+    );
 }

@@ -7,6 +7,7 @@ use axum::http::{Method, Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::error::Error;
 use std::time::Duration;
@@ -40,12 +41,13 @@ impl AdminClient {
         }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value> {
+    /// The JSON of a response, as it was sent: a [`Value`] would sort the fields of its objects.
+    pub(super) async fn get(&self, path: &str) -> Result<String> {
         self.send(Request::builder().method(Method::GET), path, Bytes::new()).await
     }
 
     /// Sends JSON with the admin token.
-    pub(super) async fn post(&self, path: &str, token: &str, body: &Value) -> Result<Value> {
+    pub(super) async fn post(&self, path: &str, token: &str, body: &Value) -> Result<String> {
         let request = Request::builder()
             .method(Method::POST)
             .header(CONTENT_TYPE, "application/json")
@@ -53,7 +55,7 @@ impl AdminClient {
         self.send(request, path, body.to_string().into()).await
     }
 
-    async fn send(&self, request: axum::http::request::Builder, path: &str, body: Bytes) -> Result<Value> {
+    async fn send(&self, request: axum::http::request::Builder, path: &str, body: Bytes) -> Result<String> {
         let at = &self.authority;
         let request = request.uri(format!("http://{at}{path}")).body(Full::new(body))?;
         let exchange = async {
@@ -68,18 +70,15 @@ impl AdminClient {
         let (status, body) = timeout(TIMEOUT, exchange)
             .await
             .with_context(|| format!("http://{at} did not respond within {} s", TIMEOUT.as_secs()))??;
-        let answer: Option<Value> = serde_json::from_slice(&body).ok();
-        match (status.is_success(), answer) {
-            (true, Some(answer)) => Ok(answer),
-            (true, None) => bail!("http://{at}{path} did not return JSON"),
-            (false, answer) => {
-                let reason = answer.as_ref().and_then(|answer| answer["error"].as_str());
-                bail!(
-                    "http://{at}{path}: {status}: {}",
-                    reason.unwrap_or("no reason given; is it the address of a dashboard?")
-                )
-            }
+        if !status.is_success() {
+            let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let reason = answer["error"].as_str();
+            let reason = reason.unwrap_or("no reason given; is it the address of a dashboard?");
+            bail!("http://{at}{path}: {status}: {reason}");
         }
+        let text = String::from_utf8(body.into()).ok();
+        let text = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
+        text.with_context(|| format!("http://{at}{path} did not return JSON"))
     }
 }
 

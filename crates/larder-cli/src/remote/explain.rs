@@ -7,8 +7,11 @@ use crate::output::print;
 use crate::parts::runtime;
 use crate::settings::File;
 use crate::up::percent_encode;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use std::fmt;
 
 pub(crate) fn run(flags: ExplainFlags, file: File) -> Result<()> {
     let client = AdminClient::new(&file.admin_url(flags.admin.admin))?;
@@ -20,21 +23,60 @@ pub(crate) fn run(flags: ExplainFlags, file: File) -> Result<()> {
     if flags.json {
         return print(&format!("{answer}\n"));
     }
+    let answer = serde_json::from_str(&answer).context("the answer is not an explanation")?;
     print(&page(&answer))
 }
 
+#[derive(Deserialize)]
+struct Answer {
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    part: String,
+    verdict: String,
+    facts: Facts,
+}
+
+/// The facts in the order of the part, which a map of `serde_json` would not keep.
+struct Facts(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Facts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Facts, D::Error> {
+        deserializer.deserialize_map(FactsVisitor)
+    }
+}
+
+struct FactsVisitor;
+
+impl<'de> Visitor<'de> for FactsVisitor {
+    type Value = Facts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of facts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Facts, A::Error> {
+        let mut facts = Vec::new();
+        while let Some(fact) = map.next_entry()? {
+            facts.push(fact);
+        }
+        Ok(Facts(facts))
+    }
+}
+
 /// A paragraph for each part: its verdict, and its facts.
-fn page(answer: &Value) -> String {
-    let parts = answer["parts"].as_array().into_iter().flatten();
-    let paragraphs: Vec<String> = parts.map(paragraph).collect();
+fn page(answer: &Answer) -> String {
+    let paragraphs: Vec<String> = answer.parts.iter().map(paragraph).collect();
     paragraphs.join("\n")
 }
 
-fn paragraph(part: &Value) -> String {
-    let text = |name: &str| part[name].as_str().unwrap_or_default();
-    let facts = part["facts"].as_object().into_iter().flatten();
-    let lines = facts.map(|(name, value)| format!("  {:<14}{}\n", name.replace('_', " "), shown(value)));
-    format!("{}: {}\n{}", text("part"), printable(text("verdict")), lines.collect::<String>())
+fn paragraph(part: &Part) -> String {
+    let fact =
+        |(name, value): &(String, Value)| format!("  {:<14}{}\n", name.replace('_', " "), shown(value));
+    let facts: String = part.facts.0.iter().map(fact).collect();
+    format!("{}: {}\n{facts}", part.part, printable(&part.verdict))
 }
 
 fn shown(value: &Value) -> String {
@@ -51,22 +93,18 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
-    fn page_has_a_paragraph_for_each_part() {
-        let facts = json!({ "age_seconds": 2.54, "tags": ["a", "b"], "grace_seconds": null, "bytes": 7 });
-        let answer = json!({ "parts": [
-            { "part": "links", "verdict": "answered from memory", "facts": facts },
-            { "part": "server", "verdict": "no such key", "facts": {} },
-        ] });
-        let page = page(&answer);
-        let lines: Vec<&str> = page.lines().collect();
-        assert_eq!(lines[0], "links: answered from memory");
-        for line in ["  age seconds   2.5", "  tags          a, b", "  grace seconds –", "  bytes         7"]
-        {
-            assert!(lines.contains(&line), "{line:?} in {page}");
-        }
-        assert!(page.ends_with("\n\nserver: no such key\n"), "{page}");
+    fn page_has_a_paragraph_for_each_part_with_the_facts_in_their_order() {
+        let answer = r#"{ "version": 1, "target": "a", "parts": [
+            { "part": "links", "verdict": "answered from memory", "facts": {
+                "tier": "memory", "age_seconds": 2.54, "tags": ["a", "b"], "grace_seconds": null, "bytes": 7
+            } },
+            { "part": "server", "verdict": "no such key", "facts": {} }
+        ] }"#;
+        let page = page(&serde_json::from_str(answer).unwrap());
+        let expected = "links: answered from memory\n  tier          memory\n  age seconds   2.5\n  \
+                        tags          a, b\n  grace seconds –\n  bytes         7\n\nserver: no such key\n";
+        assert_eq!(page, expected);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {
     if flags.json {
         return print(&format!("{stats}\n"));
     }
-    print(&page(&stats))
+    print(&page(&serde_json::from_str(&stats)?))
 }
 
 /// A table with a row for each tier, a line for each tier that tells why it missed, and lines for what parts say of

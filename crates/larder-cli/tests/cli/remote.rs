@@ -100,6 +100,9 @@ fn explain_tells_what_a_request_would_get() {
     assert_eq!(command(up.resp, "SET greeting hello EX 100"), "+OK");
     let printed = remote(&up, data.path(), &["explain", "greeting"]).stdout;
     assert!(printed.contains("server: answered from database 0\n"), "{printed}");
+    let of_server = printed.lines().skip_while(|line| !line.starts_with("server: ")).skip(1);
+    let names: Vec<&str> = of_server.filter_map(|line| line.get(2..16)).map(str::trim).collect();
+    assert_eq!(names, ["key", "tier", "databases", "encoding", "ttl seconds", "bytes"], "{printed}");
     assert!(printed.contains("\n  encoding      embstr\n"), "{printed}");
     let missing = explain(&["--part", "server", "nothing"]);
     assert_eq!(missing[0]["verdict"], "no database has this key: GET returns null");
