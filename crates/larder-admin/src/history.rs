@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_engine::stats::HistogramSnapshot;
 
 use crate::registry::PartSample;
 use crate::sample::{State, Tier};
-use crate::state::{Inner, since_1970};
+use crate::state::{Inner, Moment};
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 /// An hour.
@@ -33,17 +33,15 @@ pub(crate) struct Records {
     pub(crate) last: u64,
     /// The last sample, and its time.
     parts: Vec<PartTotals>,
-    sampled_at: Option<f64>,
+    sampled_at: Option<Instant>,
 }
 
 /// What the tiers did between two samples.
 #[derive(Debug)]
 pub(crate) struct Interval {
     pub(crate) number: u64,
-    /// When it ended, in seconds since 1970.
-    pub(crate) ended_at: f64,
-    /// Its length in seconds.
-    pub(crate) seconds: f64,
+    pub(crate) ended: Instant,
+    pub(crate) length: Duration,
     pub(crate) tiers: Vec<TierActivity>,
 }
 
@@ -53,6 +51,10 @@ pub(crate) struct TierActivity {
     pub(crate) tier: &'static str,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Operations that failed or were not sent.
+    pub(crate) failures: u64,
+    /// Lookups that found a value which cannot be used.
+    pub(crate) unreadable: u64,
     pub(crate) operations: u64,
     /// The 99th percentile in seconds.
     pub(crate) p99: Option<f64>,
@@ -62,7 +64,7 @@ pub(crate) struct TierActivity {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) number: u64,
-    /// In seconds since 1970.
+    /// In seconds since 1970, by the clock of that time.
     pub(crate) at: f64,
     pub(crate) part: String,
     pub(crate) text: String,
@@ -82,6 +84,8 @@ struct TierTotals {
     tier: &'static str,
     hits: u64,
     misses: u64,
+    failures: u64,
+    unreadable: u64,
     operations: u64,
     latency: Option<HistogramSnapshot>,
 }
@@ -118,6 +122,8 @@ impl TierTotals {
             tier: tier.name,
             hits,
             misses,
+            failures: tier.failures(),
+            unreadable: tier.unreadable(),
             operations: counted.iter().map(|(_, count)| count).sum(),
             latency: tier.latency.clone(),
         }
@@ -134,6 +140,8 @@ impl TierTotals {
             tier: self.tier,
             hits: self.hits.checked_sub(earlier.hits)?,
             misses: self.misses.checked_sub(earlier.misses)?,
+            failures: self.failures.checked_sub(earlier.failures)?,
+            unreadable: self.unreadable.checked_sub(earlier.unreadable)?,
             operations: self.operations.checked_sub(earlier.operations)?,
             p99: latency.filter(|own| own.count() > 0).map(|own| own.quantile(0.99).as_secs_f64()),
         })
@@ -147,11 +155,11 @@ impl History {
 
     /// Adds an event of now.
     pub(crate) fn add_event(&self, part: &str, text: impl Into<String>) {
-        self.records().add_event(since_1970(), part, text.into());
+        self.records().add_event(Moment::now().wall, part, text.into());
     }
 
     /// Adds a sample: the interval that it ends, and what has happened to the parts meanwhile.
-    pub(crate) fn record(&self, parts: &[PartSample], at: f64) {
+    pub(crate) fn record(&self, parts: &[PartSample], at: Moment) {
         let mut records = self.records();
         let totals: Vec<PartTotals> = parts.iter().map(PartTotals::of).collect();
         let mut tiers = Vec::new();
@@ -166,9 +174,9 @@ impl History {
             }
         }
         for (part, text) in events {
-            records.add_event(at, &part, text);
+            records.add_event(at.wall, &part, text);
         }
-        let started_at = records.sampled_at.replace(at);
+        let started_at = records.sampled_at.replace(at.instant);
         records.parts = totals;
         if let Some(started_at) = started_at {
             if records.intervals.len() == MAX_INTERVALS {
@@ -176,7 +184,8 @@ impl History {
             }
             records.last += 1;
             let number = records.last;
-            records.intervals.push_back(Interval { number, ended_at: at, seconds: at - started_at, tiers });
+            let length = at.instant.saturating_duration_since(started_at);
+            records.intervals.push_back(Interval { number, ended: at.instant, length, tiers });
         }
     }
 }
@@ -197,7 +206,7 @@ impl Records {
 pub(crate) fn start_sampling(state: Weak<Inner>) {
     let sample = move || {
         while let Some(state) = state.upgrade() {
-            state.history.record(&state.registry.sample(), since_1970());
+            state.history.record(&state.registry.sample(), Moment::now());
             drop(state);
             thread::sleep(INTERVAL);
         }
@@ -212,31 +221,46 @@ mod tests {
     use crate::sample::Sample;
     use larder_engine::stats::Histogram;
     use std::sync::Arc;
+    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    /// This many seconds after the first sample, by either clock.
+    fn after(seconds: u64) -> Moment {
+        static START: LazyLock<Moment> = LazyLock::new(Moment::now);
+        let (instant, wall) = (START.instant + Duration::from_secs(seconds), START.wall + seconds as f64);
+        Moment { instant, wall }
+    }
 
     #[test]
     fn interval_has_what_happened_between_two_samples() {
         let (history, registry) = (History::default(), Registry::new());
         let (hits, latency) = (Arc::new(AtomicU64::new(5)), Arc::new(Histogram::new()));
         let (own_hits, own_latency) = (hits.clone(), latency.clone());
+        let lookups = |hits| {
+            let others = ["miss", "bypass", "error", "skipped", "unreadable"];
+            let others = others.into_iter().zip(1..).map(move |(outcome, n)| (outcome, n * hits));
+            std::iter::once(("hit", hits)).chain(others)
+        };
         registry.register("shop", "cache", move || {
-            let memory =
-                Tier::new("memory").lookups([("hit", own_hits.load(Relaxed)), ("miss", 1), ("bypass", 9)]);
+            let memory = Tier::new("memory").lookups(lookups(own_hits.load(Relaxed)));
             Sample::running().tier(memory.latency(own_latency.snapshot()))
         });
         latency.record(Duration::from_secs(1));
-        history.record(&registry.sample(), 100.0);
+        history.record(&registry.sample(), after(0));
         assert!(history.records().intervals.is_empty());
         hits.store(12, Relaxed);
         latency.record(Duration::from_micros(10));
-        history.record(&registry.sample(), 105.0);
+        history.record(&registry.sample(), after(5));
         hits.store(3, Relaxed);
-        history.record(&registry.sample(), 110.0);
+        history.record(&registry.sample(), after(10));
         let records = history.records();
         let [first, second] = [&records.intervals[0], &records.intervals[1]];
-        assert_eq!((first.ended_at, first.seconds, first.tiers.len()), (105.0, 5.0, 1));
+        let ended = (after(5).instant, Duration::from_secs(5));
+        assert_eq!((first.ended, first.length, first.tiers.len()), (ended.0, ended.1, 1));
         let activity = &first.tiers[0];
-        assert_eq!((activity.hits, activity.misses, activity.operations), (7, 0, 7));
+        assert_eq!((activity.hits, activity.misses, activity.operations), (7, 7, 7 * 16));
+        // Errors and skipped ones.
+        assert_eq!((activity.failures, activity.unreadable), (7 * (3 + 4), 7 * 5));
         assert!((10e-6..11e-6).contains(&activity.p99.unwrap()), "not the second before: {activity:?}");
         assert!(second.tiers.is_empty(), "the counts of a restarted part start at zero");
     }
@@ -245,7 +269,7 @@ mod tests {
     fn history_has_a_bound() {
         let history = History::default();
         for n in 0..MAX_INTERVALS + 10 {
-            history.record(&[], n as f64);
+            history.record(&[], after(n as u64));
             history.add_event("part", "x".repeat(MAX_TEXT * 2));
         }
         let records = history.records();
@@ -268,7 +292,7 @@ mod tests {
             let last_failure = (restarts > 0).then(|| "address in use".to_owned());
             let sample = Sample { state, restarts, last_failure, ..Sample::running() };
             registry.register("server", "server", move || sample.clone());
-            history.record(&registry.sample(), 1.0);
+            history.record(&registry.sample(), after(1));
         }
         let records = history.records();
         let texts: Vec<_> = records.events.iter().map(|event| event.text.as_str()).collect();

@@ -17,7 +17,7 @@ use crate::history_api::{HistoryQuery, HistoryView};
 use crate::query::{self, ApiQuery};
 use crate::registry::Registry;
 use crate::sample;
-use crate::state::{AppState, Inner, since_1970};
+use crate::state::{AppState, Inner, Moment, since_1970};
 use crate::token::Token;
 use crate::{assets, explain, guard, metrics, purge_route};
 
@@ -123,7 +123,7 @@ async fn stats(State(state): State<AppState>) -> Response {
 
 async fn recent(State(state): State<AppState>, ApiQuery(query): ApiQuery<HistoryQuery>) -> Response {
     let records = state.history.records();
-    let view = HistoryView::new(&records, query.after.unwrap_or_default(), since_1970());
+    let view = HistoryView::new(&records, query.after.unwrap_or_default(), Moment::now());
     Json(view).into_response()
 }
 

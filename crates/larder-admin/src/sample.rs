@@ -211,11 +211,22 @@ impl Tier {
     }
 
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        let sum = |outcomes: [&str; 2]| -> u64 {
-            let selected = self.lookups.iter().filter(|(outcome, _)| outcomes.contains(outcome));
-            selected.map(|(_, count)| count).sum()
-        };
-        (sum(["hit", "stale"]), sum(["miss", "collapsed"]))
+        (self.lookups_with(["hit", "stale"]), self.lookups_with(["miss", "collapsed"]))
+    }
+
+    /// Operations that failed or were not sent to the tier, lookups among them.
+    pub(crate) fn failures(&self) -> u64 {
+        self.lookups_with(["error", "skipped"])
+    }
+
+    /// Lookups that found a value which cannot be used.
+    pub(crate) fn unreadable(&self) -> u64 {
+        self.lookups_with(["unreadable"])
+    }
+
+    fn lookups_with<const N: usize>(&self, outcomes: [&str; N]) -> u64 {
+        let selected = self.lookups.iter().filter(|(outcome, _)| outcomes.contains(outcome));
+        selected.map(|(_, count)| count).sum()
     }
 }
 

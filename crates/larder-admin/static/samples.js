@@ -201,9 +201,7 @@ export function addIntervals(parts, intervals, offset) {
   const opened = history[0]?.at ?? Infinity;
   for (const interval of intervals) {
     const at = interval.ended_at + offset;
-    // The server does not record failures.
-    const activityOf = (tier) => ({ failures: 0, unreadable: 0, ...tier, seconds: interval.seconds });
-    const done = new Map(interval.tiers.map((tier) => [keyOf(tier, tier), activityOf(tier)]));
+    const done = new Map(interval.tiers.map((tier) => [keyOf(tier, tier), { ...tier, seconds: interval.seconds }]));
     const points = [...done].map(([key, tier]) => [key, tier, tier.p99_seconds ?? null]);
     const total = totalActivity(parts, (key) => done.get(key) ?? null);
     addPoints(hour, at, points, total);

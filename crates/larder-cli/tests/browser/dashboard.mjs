@@ -173,8 +173,16 @@ async function useFigures(page) {
     { at: now - 86_400, part: "shop", text: "of yesterday" },
     { at: now, part: "shop", text: "of now" },
   ];
+  // What the page would have seen in the minute before it was opened: the same as now.
+  const activity = (tier, counts) => ({ part: "shop", tier, hits: 0, misses: 0, failures: 0, unreadable: 0, operations: 0, ...counts });
+  const tiersBefore = [
+    activity("memory", { hits: 150, misses: 50, operations: 200 }),
+    activity("redis", { failures: 75, operations: 75 }),
+    activity("origin", { operations: 50 }),
+  ];
+  const intervals = Array.from({ length: 12 }, (_, n) => ({ ended_at: now - 60 + 5 * n, seconds: 5, tiers: tiersBefore }));
   let seconds = 0;
-  await page.route("**/api/history?*", (route) => route.fulfill({ json: { now, last: 2, intervals: [], events: events.splice(0) } }));
+  await page.route("**/api/history?*", (route) => route.fulfill({ json: { now, last: 2, intervals: intervals.splice(0), events: events.splice(0) } }));
   await page.route("**/api/stats", (route) => {
     seconds += 1;
     // Redis is down: of ten lookups that miss in memory, one fails and nine are not sent, and five writes are not sent either.
@@ -195,6 +203,12 @@ async function useFigures(page) {
     equal(await figure("Hit ratio").textContent(), "75.0%", "the hit ratio");
     const rate = Number.parseFloat(await figure("To the origin").textContent());
     if (!(rate > 0)) throw new Error(`${rate} lookups per second go to the origin`);
+    const ratios = await page.evaluate(async () => {
+      const { ALL, curve } = await import("/samples.js");
+      return curve(ALL).ratio.map(([, ratio]) => ratio).filter((ratio) => ratio !== null);
+    });
+    if (ratios.length < 13) throw new Error(`the line has ${ratios.length} points`);
+    equal([...new Set(ratios)].join(), "0.75", "the line of the hit ratio before and after the page was opened");
   });
 
   await step("events of another day have their date", async () => {
