@@ -14,6 +14,8 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use std::future::{Future, ready};
+use std::pin::Pin;
 
 use crate::api::VERSION;
 use crate::query::{self, ApiQuery};
@@ -44,16 +46,19 @@ impl Explanation {
     }
 }
 
-/// Explains keys or URLs of a part. Implemented by every closure that does.
+/// An explanation, or `None` for a target that is none of the part.
+pub type ExplainFuture<'a> = Pin<Box<dyn Future<Output = Option<Explanation>> + Send + 'a>>;
+
+/// Explains keys or URLs of a part. Implemented by every closure that does so without waiting.
 pub trait Explainer: Send + Sync {
-    /// What the part would do with a target; `None` if it is no target of this part. It must not change anything, and
-    /// must not block.
-    fn explain(&self, target: &str) -> Option<Explanation>;
+    /// What the part would do with a target; `None` if it is no target of this part. It must not change anything. One that
+    /// asks a database must bound the time that it waits.
+    fn explain<'a>(&'a self, target: &'a str) -> ExplainFuture<'a>;
 }
 
 impl<F: Fn(&str) -> Option<Explanation> + Send + Sync> Explainer for F {
-    fn explain(&self, target: &str) -> Option<Explanation> {
-        self(target)
+    fn explain<'a>(&'a self, target: &'a str) -> ExplainFuture<'a> {
+        Box::pin(ready(self(target)))
     }
 }
 
@@ -68,7 +73,7 @@ pub(crate) async fn explain(
     State(state): State<AppState>,
     ApiQuery(ExplainQuery { target, part }): ApiQuery<ExplainQuery>,
 ) -> Response {
-    let parts = state.registry.explain(&target, part.as_deref());
+    let parts = state.registry.explain(&target, part.as_deref()).await;
     if parts.is_empty() {
         let error = match part {
             Some(part) => format!("the part {part:?} does not exist or cannot explain {target:?}"),

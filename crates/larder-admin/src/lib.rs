@@ -56,7 +56,7 @@ mod state;
 mod tiers;
 mod token;
 
-pub use explain::{Explainer, Explanation};
+pub use explain::{ExplainFuture, Explainer, Explanation};
 pub use purge::{PurgeFuture, Purger, Target};
 pub use registry::{Registry, Source};
 pub use router::{Admin, router};

@@ -103,10 +103,14 @@ impl Registry {
     }
 
     /// What each part, or the one of a name, says about a target. Parts that say nothing are omitted.
-    pub(crate) fn explain(&self, target: &str, name: Option<&str>) -> Vec<(String, Explanation)> {
+    pub(crate) async fn explain(&self, target: &str, name: Option<&str>) -> Vec<(String, Explanation)> {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let asked = parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name));
-        asked.filter_map(|part| Some((part.name, part.explainer?.explain(target)?))).collect()
+        let mut explained = Vec::new();
+        for part in parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name)) {
+            let Some(explainer) = part.explainer else { continue };
+            explained.extend(explainer.explain(target).await.map(|explanation| (part.name, explanation)));
+        }
+        explained
     }
 
     /// `None` if there is no such part, `Some(None)` if it cannot be purged.

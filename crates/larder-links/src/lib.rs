@@ -73,7 +73,7 @@ mod visits;
 pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::{Config, VisitDetails, host_names};
 pub use error::LinksError;
-pub use links::{Deps, Links};
+pub use links::{Deps, Links, SlugState};
 pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
 pub use stats::{LinksStats, MAX_TOP_SLUGS, RedirectStats};

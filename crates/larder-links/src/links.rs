@@ -245,6 +245,33 @@ impl Links {
         crate::slug::can_be_slug(slug).then(|| self.shared.targets.inspect(slug))
     }
 
+    /// What the database says of a slug, for monitoring: what a request gets that finds nothing else in a cache. Like a HEAD,
+    /// it is no visit.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn slug_state(&self, slug: &str) -> Result<SlugState, StoreError> {
+        let Shared { store, visits, .. } = &*self.shared;
+        let redirect = match store.find_route(slug).await?.map(Target::from) {
+            Some(Target::Redirect(redirect)) if redirect.location(None).is_some() => redirect,
+            Some(Target::Deleted) => return Ok(SlugState::Deleted),
+            _ => return Ok(SlugState::Unknown),
+        };
+        match redirect.limits.as_deref() {
+            Some(limits) if limits.has_expired(now_ms()) => Ok(SlugState::Expired),
+            Some(&Limits { max_visits: Some(max), .. }) => {
+                let admitted = visits.admit(redirect.link_id, max, false, store).await?;
+                Ok(if admitted { SlugState::Redirects } else { SlugState::UsedUp })
+            }
+            _ => Ok(SlugState::Redirects),
+        }
+    }
+
+    /// The status of the redirects, for monitoring.
+    pub fn redirect_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
+    }
+
     /// The response cache of the API, for monitoring and purging.
     pub fn responses(&self) -> &HttpCache {
         self.shared.responses.cache()
@@ -305,10 +332,6 @@ impl Links {
 
     pub(crate) fn stored_responses(&self) -> &Responses {
         &self.shared.responses
-    }
-
-    pub(crate) fn redirect_status(&self) -> StatusCode {
-        StatusCode::from_u16(self.shared.config.redirect_status).unwrap_or(StatusCode::FOUND)
     }
 
     /// What is known of the other end of a connection before its requests.
@@ -387,6 +410,22 @@ impl Links {
     pub(crate) fn record_invalid_slug(&self) {
         self.shared.counters.record_redirect(Outcome::NotFound, Duration::ZERO);
     }
+}
+
+/// What the database says of a slug; see [`Links::slug_state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SlugState {
+    /// Its link redirects.
+    Redirects,
+    /// There is no link.
+    Unknown,
+    /// Its link was deleted, and can be restored.
+    Deleted,
+    /// Its link has reached its date.
+    Expired,
+    /// Its link has reached its limit of visits.
+    UsedUp,
 }
 
 /// Where a slug leads.

@@ -1,10 +1,14 @@
 //! `larder stats`, `larder explain` and `larder purge` with a running `larder up`.
 
-use crate::http::get;
+use crate::http::{get, post, request};
 use crate::process::{Ended, Up, larder, run};
 use crate::resp::command;
 use crate::shortener::{create, follow};
+use larder_testkit::until;
+use serde_json::json;
 use std::path::Path;
+
+const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 fn remote(up: &Up, data: &Path, words: &[&str]) -> Ended {
     let mut command = larder(words);
@@ -71,7 +75,7 @@ fn explain_tells_what_a_request_would_get() {
     let url = format!("http://{}/{slug}", up.http);
     let before = explain(&[&url]);
     assert_eq!(before[0]["part"], "links");
-    assert_eq!(before[0]["facts"]["tier"], "none");
+    assert_eq!((&before[0]["facts"]["tier"], &before[0]["facts"]["status"]), (&json!("none"), &json!(302)));
     assert!(before[0]["verdict"].as_str().unwrap().starts_with("not in memory"), "{before}");
     follow(up.http, &slug);
     let after = explain(&[&url]);
@@ -116,4 +120,45 @@ fn explain_tells_what_a_request_would_get() {
     run(&mut command).assert_failure(&format!(
         "larder explain: cannot reach http://{at}: Connection refused (os error 111); is `larder up` running?"
     ));
+}
+
+#[test]
+fn explain_tells_why_a_link_does_not_redirect() {
+    let data = tempfile::tempdir().unwrap();
+    let up = Up::start(data.path());
+    let explained = |slug: &str| {
+        let ended = remote(&up, data.path(), &["explain", "--json", "--part", "links", slug]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let part = serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap()["parts"][0].clone();
+        (part["verdict"].as_str().unwrap().to_owned(), part["facts"]["status"].as_u64().unwrap())
+    };
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() + 500;
+    let links = json!([
+        { "url": "https://example.com/", "slug": "used", "max_visits": 1 },
+        { "url": "https://example.com/", "slug": "old", "expires_at": soon as u64 },
+        { "url": "https://example.com/", "slug": "deleted" },
+    ]);
+    assert_eq!(post(up.http, "/api/links/batch", &links).status, 200);
+    assert_eq!(explained("used").1, 302);
+    follow(up.http, "used");
+    assert_eq!(request(up.http, "DELETE", "/api/links/deleted", &[JSON], "").unwrap().status, 204);
+    until("the end of the link", || (get(up.http, "/old").status == 410).then_some(()));
+
+    let not_stored =
+        "not in memory: the next request asks Redis, then the database, and the answer is stored";
+    for (slug, status, reason) in [
+        ("used", 410, "the link has had all of its visits"),
+        ("old", 410, "the link has expired"),
+        ("deleted", 410, "the link was deleted"),
+        ("none", 404, "there is no such link"),
+    ] {
+        let gets = format!("; a request gets {status}: {reason}");
+        let verdict = explained(slug);
+        let is_in_memory = matches!(slug, "used" | "old");
+        let source = if is_in_memory { "answered from memory" } else { not_stored };
+        assert_eq!(verdict, (format!("{source}{gets}"), status), "{slug}");
+        assert_eq!(get(up.http, &format!("/{slug}")).status, status as u16, "{slug}");
+        assert_eq!(explained(slug), (format!("answered from memory{gets}"), status), "{slug}");
+    }
+    up.stop();
 }
