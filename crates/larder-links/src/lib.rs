@@ -43,6 +43,7 @@ mod cache;
 mod chart;
 mod client;
 mod config;
+mod count;
 mod cursor;
 mod dimensions;
 mod error;

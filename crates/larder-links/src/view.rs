@@ -1,6 +1,7 @@
 //! Links as the JSON and the GraphQL API show them: the same fields with the same meanings.
 
 use crate::chart;
+use crate::count::Count;
 use crate::cursor;
 use crate::links::Links;
 use crate::store::{
@@ -32,12 +33,12 @@ pub(crate) struct LinkView {
     url: String,
     title: String,
     created_at: Timestamp,
-    visits: u64,
+    visits: Count,
     tags: Vec<String>,
     /// From when on the link no longer redirects.
     expires_at: Option<Timestamp>,
     /// After how many visits the link no longer redirects.
-    max_visits: Option<u64>,
+    max_visits: Option<Count>,
     /// Whether a redirect adds the query of the request to the target.
     forward_query: bool,
     /// When the link was deleted.
@@ -55,10 +56,10 @@ impl LinkView {
             url: link.url,
             title: link.title,
             created_at: Timestamp(link.created_at),
-            visits: link.visits,
+            visits: link.visits.into(),
             tags: tags.iter().map(Tag::to_string).collect(),
             expires_at: expires_at.map(Timestamp),
-            max_visits,
+            max_visits: max_visits.map(Count::from),
             forward_query,
             deleted_at: link.deleted_at.map(Timestamp),
         }

@@ -1,6 +1,7 @@
 //! Where the visits of a link come from, as the store keeps it.
 
 use super::Day;
+use crate::count::Count;
 use async_graphql::SimpleObject;
 use serde::Serialize;
 
@@ -61,6 +62,7 @@ pub struct ValueCount {
     /// The value; `other` stands for the rarer ones.
     pub value: String,
     /// The visits.
+    #[graphql(skip, derived(name = "visits", into = "Count", owned))]
     pub visits: u64,
 }
 

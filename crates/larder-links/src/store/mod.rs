@@ -15,6 +15,7 @@ mod statements;
 mod visits;
 mod writer;
 
+use crate::count::Count;
 use crate::tag::Tag;
 use async_graphql::{Enum, SimpleObject};
 use serde::Serialize;
@@ -179,6 +180,7 @@ pub struct DayCount {
     /// The day in the requested time zone, as `2026-11-21`.
     pub date: String,
     /// Its visits in the database.
+    #[graphql(skip, derived(name = "visits", into = "Count", owned))]
     pub visits: u64,
 }
 

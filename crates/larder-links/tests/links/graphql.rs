@@ -4,7 +4,9 @@ use crate::support::{Answer, Fixture, open, open_with};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use larder_links::Scope;
+use larder_links::store::{MS_PER_QUARTER, TotalsOf, VisitKey};
 use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const PATH: &str = "/api/graphql";
 const LINK: &str = "slug short_url url title created_at visits tags expires_at max_visits forward_query";
@@ -320,4 +322,33 @@ async fn malformed_request_has_its_own_status() {
         error_of(&post(&fixture, "{ nothing }").await),
         "Unknown field \"nothing\" on type \"Query\"."
     );
+}
+
+#[tokio::test]
+async fn counts_beyond_32_bits_are_whole_numbers_of_the_type_float() {
+    let fixture = open();
+    let link = json!({ "url": "https://example.com/", "slug": "many", "max_visits": 1_000_000_000_000_u64 });
+    assert_eq!(fixture.post("/api/links", link).await.status, StatusCode::CREATED);
+    let store = fixture.links.store();
+    let link_id = store.find("many").await.unwrap().unwrap().id;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+    let quarter = now / MS_PER_QUARTER;
+    store.add_visits(vec![(VisitKey { link_id, quarter }, 3_000_000_000)], TotalsOf::None).await.unwrap();
+
+    let document = r#"{ link(slug: "many") { visits max_visits days { visits } } }"#;
+    let answer = post(&fixture, document).await.text();
+    let expected =
+        r#"{"link":{"visits":3000000000,"max_visits":1000000000000,"days":[{"visits":3000000000}]}}"#;
+    assert_eq!(answer, format!(r#"{{"data":{expected}}}"#));
+
+    let document = "{ __schema { types { name fields { name type { name ofType { name } } } } } }";
+    let schema = post(&fixture, document).await.json();
+    let types = schema["data"]["__schema"]["types"].as_array().unwrap();
+    let fields: Vec<String> = types
+        .iter()
+        .flat_map(|own| own["fields"].as_array().into_iter().flatten().map(move |field| (own, field)))
+        .filter(|(_, field)| field["type"].to_string().contains(r#""Int""#))
+        .map(|(own, field)| format!("{}.{}", own["name"], field["name"]))
+        .collect();
+    assert!(fields.is_empty(), "{fields:?}");
 }
