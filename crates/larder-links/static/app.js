@@ -7,6 +7,8 @@ const PAGE_LINKS = 50;
 // cache keeps a list for a second; polling faster than that would return the same list.
 const REFRESH_MS = 2_000;
 const REFRESH_WITH_EVENTS_MS = 15_000;
+// From a change of another client to the request for the list.
+const RELOAD_MS = 300;
 const RESPONSE_TTL_MS = 1_100;
 const UNDO_MS = 15_000;
 const FOCUS_CHECK_MS = 1_000;
@@ -439,9 +441,12 @@ async function refresh() {
 function listen() {
   if (listen.source) return;
   const source = listen.source = new EventSource("/api/events");
+  // Further changes do not postpone it, which could last until they pause: those after its request cause another one.
   const reload = () => {
-    clearTimeout(listen.timer);
-    listen.timer = setTimeout(refresh, 300);
+    listen.timer ??= setTimeout(() => {
+      listen.timer = null;
+      refresh();
+    }, RELOAD_MS);
   };
   source.addEventListener("visits", (event) => {
     for (const { slug, visits } of JSON.parse(event.data).links) rows.get(slug)?.setVisits(visits);

@@ -354,6 +354,25 @@ async function useList(page) {
     await ask("DELETE", `/${two[1]}`);
     await first(["link-1", two[0], `link-${created - 3}`]);
   });
+
+  await step("changes that never pause are shown while they go on", async () => {
+    await page.goto(url);
+    await row(`link-${created}`).waitFor();
+    // A page that was just opened loads its list once more after two seconds.
+    await page.waitForFunction(() => performance.now() > 3_000);
+    let [isOver, titles] = [false, 0];
+    const changes = (async () => {
+      while (!isOver) {
+        await ask("PATCH", `/link-${created}`, { title: `title ${(titles += 1)}` });
+        await new Promise((wake) => setTimeout(wake, 100));
+      }
+    })();
+    // Without an event the list is loaded every 15 seconds.
+    const shown = row(`link-${created}`).getByText(/^title \d+$/).waitFor({ timeout: 5_000 });
+    await shown.finally(() => (isOver = true));
+    await changes;
+    return `after ${titles} changes`;
+  });
 }
 
 await main(async (browser) => {
