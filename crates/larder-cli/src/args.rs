@@ -305,7 +305,8 @@ pub(crate) struct ImportFlags {
     /// A token with the scope write, if the server requires one. Prefer the variable: other users can see flags.
     #[arg(long, env = "LARDER_LINKS_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Import into this database instead. No server may use it meanwhile.
+    /// Import into this database instead. No server may use it meanwhile. Its own addresses, to which no link may lead, are
+    /// those of the file and the environment.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) database: Option<String>,
 }

@@ -1,27 +1,27 @@
 //! `larder links import`: imports a CSV file, shows the progress, and lists the invalid rows.
 
-use crate::args::{DatabaseFlag, ImportFlags};
+use crate::args::{ImportFlags, LinksFlags, LinksOptions};
 use crate::output::print;
 use crate::parts::runtime;
 use crate::settings;
-use crate::token::open_store;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use larder_links::Store;
 use larder_links::import::{Destination, ImportError, Progress, Report, import};
+use larder_links::{OwnAddresses, Store};
 use std::fs::File;
 use std::time::Instant;
 
 /// The maximum number of invalid rows that are listed; all are counted.
 const SHOWN_ROWS: usize = 20;
 
-pub(crate) fn run(flags: ImportFlags, settings: settings::File) -> Result<()> {
+/// Of `shortener`, the flags of `larder links`, the environment may have set some.
+pub(crate) fn run(flags: ImportFlags, shortener: LinksFlags, settings: settings::File) -> Result<()> {
     let name = flags.file.display().to_string();
     let file = File::open(&flags.file).with_context(|| format!("cannot open {name}"))?;
     let bar = progress_bar(file.metadata().with_context(|| format!("cannot read {name}"))?.len());
     let start = Instant::now();
     let report = runtime()?.block_on(async {
-        let (destination, store) = destination(flags, settings)?;
+        let (destination, store) = destination(flags, shortener, settings)?;
         let mut stored = Progress::default();
         let imported = import(file, destination, |progress| {
             stored = *progress;
@@ -43,13 +43,25 @@ pub(crate) fn run(flags: ImportFlags, settings: settings::File) -> Result<()> {
 }
 
 /// The destination of the links, and the database to close afterwards.
-fn destination(flags: ImportFlags, settings: settings::File) -> Result<(Destination, Option<Store>)> {
+fn destination(
+    flags: ImportFlags,
+    shortener: LinksFlags,
+    settings: settings::File,
+) -> Result<(Destination, Option<Store>)> {
     if flags.database.is_none() {
         let address = settings.links_url(flags.server);
         return Ok((Destination::Server { address, token: flags.token }, None));
     }
-    let store = open_store(&DatabaseFlag { database: flags.database }, settings, true)?;
-    Ok((Destination::Store(store.clone()), Some(store)))
+    let listeners = settings.links_listeners(shortener.listen);
+    // The rest of the options is of no importance to an import, even if it is wrong.
+    let LinksOptions { public_url, allow_hosts, .. } = shortener.options;
+    let options =
+        LinksOptions { database: flags.database, public_url, allow_hosts, ..LinksOptions::default() };
+    let config = settings.links(LinksFlags { options, ..LinksFlags::default() })?.config;
+    config.validate()?;
+    let own = OwnAddresses::new(&config, listeners)?;
+    let store = Store::open(&config.store_config()?)?;
+    Ok((Destination::Store { store: store.clone(), own }, Some(store)))
 }
 
 /// Why an import ended early, and what it has stored until then.

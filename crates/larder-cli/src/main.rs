@@ -55,7 +55,9 @@ fn run(cli: Cli) -> Result<()> {
         Command::Up(flags) => up::run(file.up(*flags)?),
         Command::Server(flags) => parts::run_server(file.server(flags)?),
         Command::Links { flags, command: None } => parts::run_links(file.links(*flags)?),
-        Command::Links { command: Some(LinksCommand::Import(flags)), .. } => import::run(flags, file),
+        Command::Links { command: Some(LinksCommand::Import(import)), flags } => {
+            import::run(import, *flags, file)
+        }
         Command::Links { command: Some(LinksCommand::Export(flags)), .. } => export::run(flags, file),
         Command::Links { command: Some(LinksCommand::Backup { file: to, database }), .. } => {
             export::backup(to, &database, file)

@@ -170,8 +170,22 @@ impl File {
 
     /// The URL of the shortener: of `larder links`, or else of `larder up`.
     pub(crate) fn links_url(&self, flag: Option<String>) -> String {
-        let listen = self.links.get("listen").and_then(|listen| listen.as_str()?.parse().ok());
-        flag.unwrap_or_else(|| ListenAddress::or_default(listen.or(self.up.http), LINKS_PORT).url())
+        let listen = self.links_listen().or(self.up.http);
+        flag.unwrap_or_else(|| ListenAddress::or_default(listen, LINKS_PORT).url())
+    }
+
+    /// Where the shortener listens, by `larder links` and by `larder up`; the default if neither is configured.
+    pub(crate) fn links_listeners(&self, flag: Option<SocketAddr>) -> Vec<SocketAddr> {
+        let configured: Vec<_> = flag.or(self.links_listen()).into_iter().chain(self.up.http).collect();
+        if configured.is_empty() {
+            vec![ListenAddress::or_default(None, LINKS_PORT).address]
+        } else {
+            configured
+        }
+    }
+
+    fn links_listen(&self) -> Option<SocketAddr> {
+        self.links.get("listen")?.as_str()?.parse().ok()
     }
 
     /// The data folder of `larder up`.
@@ -308,6 +322,19 @@ mod tests {
         assert_eq!(urls(up), (url(7001), url(7002)));
         assert_eq!(urls(&format!("{up}[links]\nlisten = \"0.0.0.0:7003\"\n")).1, url(7003));
         assert_eq!(File::parse(up).expect("parses").links_url(Some("http://a".into())), "http://a");
+    }
+
+    #[test]
+    fn shortener_listens_where_the_file_says_for_either_command() {
+        let ports = |text: &str, flag: Option<SocketAddr>| -> Vec<u16> {
+            let listeners = File::parse(text).expect("parses").links_listeners(flag);
+            listeners.iter().map(SocketAddr::port).collect()
+        };
+        let both = "[up]\nhttp = \"127.0.0.1:7002\"\n[links]\nlisten = \"0.0.0.0:7003\"\n";
+        assert_eq!(ports("", None), [8080]);
+        assert_eq!(ports(both, None), [7003, 7002]);
+        assert_eq!(ports(both, Some(([127, 0, 0, 1], 7004).into())), [7004, 7002]);
+        assert_eq!(ports("[up]\nhttp = \"127.0.0.1:7002\"\n", None), [7002]);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use axum::body::Body;
 use http::{Request, StatusCode};
 use larder_links::import::{Destination, import};
-use larder_links::{Config, Deps, Links};
+use larder_links::{Config, Deps, Links, OwnAddresses};
 use std::fmt::Write;
 use std::io::Cursor;
 use std::time::Instant;
@@ -36,13 +36,14 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let (_folder, links) = open()?;
+    let database = Destination::Store { store: links.store().clone(), own: OwnAddresses::default() };
     let started = Instant::now();
-    let report = import(Cursor::new(file.clone()), Destination::Store(links.store().clone()), |_| {}).await?;
+    let report = import(Cursor::new(file.clone()), database.clone(), |_| {}).await?;
     assert_eq!(report.progress.created, ROWS as u64);
     report_rate("import into the database", ROWS, started);
 
     let started = Instant::now();
-    let report = import(Cursor::new(file.clone()), Destination::Store(links.store().clone()), |_| {}).await?;
+    let report = import(Cursor::new(file.clone()), database, |_| {}).await?;
     assert_eq!(report.progress.existing, ROWS as u64);
     report_rate("the same file once more", ROWS, started);
 

@@ -6,16 +6,43 @@
 //! `Origin` and `Host`, but that name is not one of ours. IP addresses cannot be rebound, so they are accepted with any
 //! port, as is `localhost`: a mapped port works.
 
-use crate::address::Authority;
+use crate::address::{Address, Authority};
+use crate::config::Config;
+use crate::error::LinksError;
 use crate::reply::ApiError;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri};
 use larder_web::host_header_is_unambiguous;
 use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use url::{Host, Url};
 
+/// The addresses of a shortener that is not running, for an import into its database.
+#[derive(Clone, Debug, Default)]
+pub struct OwnAddresses(Arc<OwnHosts>);
+
+impl OwnAddresses {
+    /// Those that the options of the shortener name, and those on which it will listen. The default has none.
+    ///
+    /// # Errors
+    /// [`LinksError::Config`] if `public_url` or `allow_hosts` is invalid.
+    pub fn new(
+        config: &Config,
+        listeners: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<OwnAddresses, LinksError> {
+        let hosts = OwnHosts::new(config.public_base()?, config.allowed_hosts()?);
+        listeners.into_iter().for_each(|listener| hosts.add_bound(listener));
+        Ok(OwnAddresses(Arc::new(hosts)))
+    }
+
+    pub(crate) fn contains(&self, address: &Address) -> bool {
+        self.0.is_own(address.authority(), &HeaderMap::new())
+    }
+}
+
 /// The names of this service.
+#[derive(Debug, Default)]
 pub(crate) struct OwnHosts {
     public: Option<Url>,
     /// Further names, without a port.

@@ -74,6 +74,7 @@ mod visits;
 pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::{Config, VisitDetails, host_names};
 pub use error::LinksError;
+pub use hosts::OwnAddresses;
 pub use links::{Deps, Links, SlugState};
 pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};

@@ -98,6 +98,40 @@ fn import_reads_the_configuration_file() {
 }
 
 #[test]
+fn import_into_a_database_refuses_the_addresses_of_the_configured_shortener() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rows = "name,url\n\
+        Public,https://s.example/a\n\
+        Allowed,http://links.internal/a\n\
+        Listener,http://localhost:7001/a\n\
+        Of up,http://127.0.0.1:7002/a\n\
+        Default,http://127.0.0.1:8080/a\n";
+    let rows = file_in(folder.path(), rows);
+    let import = |database: &str, text: &str, variables: &[(&str, &str)]| {
+        let config = folder.path().join("larder.toml");
+        std::fs::write(&config, text).expect("the file can be written");
+        let mut command = larder(["links", "import", "--database"]);
+        command.arg(folder.path().join(database)).arg(&rows).arg("--config").arg(&config);
+        let ended = run(command.envs(variables.iter().copied()));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let lines = ended.stdout.lines().filter(|line| line.ends_with(": url points to this service"));
+        lines
+            .map(|line| line.trim_start().split(':').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let file = "[up]\nhttp = \"127.0.0.1:7002\"\n[links]\nlisten = \"127.0.0.1:7001\"\n\
+        public_url = \"https://s.example\"\nallow_hosts = [\"links.internal\"]\n";
+    assert_eq!(import("a.db", file, &[]), ["line 2", "line 3", "line 4", "line 5"]);
+    assert_eq!(import("b.db", "", &[]), ["line 6"]);
+    let variables = [
+        ("LARDER_LINKS_PUBLIC_URL", "https://s.example"),
+        ("LARDER_LINKS_ALLOW_HOSTS", "links.internal"),
+        ("LARDER_LINKS_LISTEN", "127.0.0.1:7001"),
+    ];
+    assert_eq!(import("c.db", "", &variables), ["line 2", "line 3", "line 4"]);
+}
+
+#[test]
 fn import_of_a_json_object_names_the_accepted_forms() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = file_in(folder.path(), r#"{"links":[]}"#);

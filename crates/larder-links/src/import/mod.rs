@@ -12,6 +12,7 @@ mod client;
 mod json;
 mod rows;
 
+use crate::hosts::OwnAddresses;
 use crate::store::{CreateOutcome, Duplicates, NewLink, Store, StoreError};
 use client::Server;
 use rows::{Batch, Rows};
@@ -33,7 +34,13 @@ pub enum Destination {
     },
     /// A database, without a server. A server on the same database may respond with 404 to a new link until its negative
     /// entry expires, by default up to 30 s.
-    Store(Store),
+    Store {
+        /// The database.
+        store: Store,
+        /// Where its shortener is reached. A server refuses links to itself, which could be redirect loops; here there is none,
+        /// so that an address that is not among these is accepted.
+        own: OwnAddresses,
+    },
 }
 
 /// The progress of an import.
@@ -119,7 +126,7 @@ enum ItemResult {
 
 enum Sink {
     Server(Box<Server>),
-    Store(Store),
+    Store { store: Store, own: OwnAddresses },
 }
 
 /// Imports the rows `name,url` of a CSV file, whose name becomes the title, or the objects of a JSON array.
@@ -142,13 +149,16 @@ pub async fn import(
         Destination::Server { address, token } => {
             Sink::Server(Box::new(Server::new(&address, token.as_deref())?))
         }
-        Destination::Store(store) => Sink::Store(store),
+        Destination::Store { store, own } => Sink::Store { store, own },
     };
     // Two batches in advance keep the reader and the sink busy; more would only use memory.
     let (sender, mut batches) = mpsc::channel(2);
     let reader = tokio::task::spawn_blocking(move || read(source, &sender));
     let mut report = Report::default();
-    while let Some(batch) = batches.recv().await {
+    while let Some(mut batch) = batches.recv().await {
+        if let Sink::Store { own, .. } = &sink {
+            batch.refuse(own);
+        }
         let results = sink.send(&batch.links).await?;
         report.add(batch, results);
         progress(&report.progress);
@@ -184,7 +194,7 @@ impl Sink {
         }
         match self {
             Sink::Server(server) => server.send(links).await,
-            Sink::Store(store) => {
+            Sink::Store { store, .. } => {
                 let made = store.create(links.to_vec(), Duplicates::Reuse).await?;
                 let result = |creation| match creation {
                     CreateOutcome::Created(_) => ItemResult::Created,

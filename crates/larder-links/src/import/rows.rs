@@ -1,8 +1,9 @@
 //! Parses a CSV file into batches of valid links and invalid rows with their lines.
 
 use super::InvalidRow;
-use crate::address::Address;
+use crate::address::{Address, AddressError};
 use crate::export::without_apostrophe;
+use crate::hosts::OwnAddresses;
 use crate::input::{self, check_title};
 use crate::slug::check_custom;
 use crate::store::{LinkOptions, MAX_BATCH_LINKS, NewLink};
@@ -35,6 +36,19 @@ impl Batch {
         self.text_bytes += link.url.as_str().len() + link.title.len();
         self.links.push(link);
         self.lines.push(line);
+    }
+
+    /// Moves the links to the shortener itself to the invalid rows.
+    pub(super) fn refuse(&mut self, own: &OwnAddresses) {
+        let rows = std::mem::take(&mut self.lines).into_iter().zip(std::mem::take(&mut self.links));
+        for (line, link) in rows {
+            if own.contains(&link.url) {
+                self.invalid.push(InvalidRow { line, reason: format!("url {}", AddressError::OwnHost) });
+            } else {
+                self.lines.push(line);
+                self.links.push(link);
+            }
+        }
     }
 
     pub(super) fn is_full(&self) -> bool {

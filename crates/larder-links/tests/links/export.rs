@@ -46,14 +46,14 @@ async fn export_is_imported_into_a_database_once() {
         assert_eq!(export.status, StatusCode::OK);
         assert_eq!(export.header("content-disposition"), format!("attachment; filename=\"links.{format}\""));
         let target = open();
-        let destination = Destination::Store(target.links.store().clone());
+        let destination = target.destination();
         let report = import(Cursor::new(export.body.clone()), destination.clone(), |_| {}).await.unwrap();
         assert_eq!((report.progress.created, &report.invalid[..]), (4, &[][..]), "{format}");
         assert_eq!(links_of(&target).await, links_of(&source).await, "{format}");
         let again = import(Cursor::new(export.body), destination, |_| {}).await.unwrap();
         assert_eq!((again.progress.created, again.progress.existing), (0, 4), "{format}");
         // Into its own source, too.
-        let own = Destination::Store(source.links.store().clone());
+        let own = source.destination();
         let export = source.get(&format!("/api/export?format={format}")).await;
         let same = import(Cursor::new(export.body), own, |_| {}).await.unwrap();
         assert_eq!((same.progress.existing, same.progress.invalid), (4, 0), "{format}");
@@ -68,7 +68,7 @@ async fn export_with_a_byte_order_mark_is_imported() {
         let export = source.get(&format!("/api/export?format={format}")).await;
         let file = [b"\xef\xbb\xbf", &export.body[..]].concat();
         let target = open();
-        let destination = Destination::Store(target.links.store().clone());
+        let destination = target.destination();
         let report = import(Cursor::new(file), destination, |_| {}).await.unwrap();
         assert_eq!((report.progress.created, report.progress.invalid), (4, 0), "{format}");
         assert_eq!(links_of(&target).await, links_of(&source).await, "{format}");
@@ -121,7 +121,7 @@ async fn invalid_option_of_a_row_is_reported() {
                 t,https://a.example/,,soon,,\n\
                 v,https://a.example/,,,many,\n\
                 f,https://a.example/,,,,1\n";
-    let destination = Destination::Store(fixture.links.store().clone());
+    let destination = fixture.destination();
     let report = import(file.as_bytes(), destination, |_| {}).await.unwrap();
     let reasons: Vec<_> = report.invalid.iter().map(|row| (row.line, row.reason.as_str())).collect();
     assert_eq!(
@@ -164,7 +164,7 @@ async fn export_of_more_than_one_step_has_every_link_once() {
     for n in 0..2_500 {
         file += &format!("{n},https://a.example/{n}\n");
     }
-    let destination = Destination::Store(fixture.links.store().clone());
+    let destination = fixture.destination();
     import(Cursor::new(file), destination, |_| {}).await.unwrap();
     let links = fixture.get("/api/export?format=json").await.json();
     let titles: Vec<_> =

@@ -2,6 +2,7 @@
 
 use crate::support::open;
 use larder_links::import::{Destination, ImportError, InvalidRow, Progress, import};
+use larder_links::{Config, OwnAddresses};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -23,7 +24,7 @@ fn wrong_rows() -> Vec<InvalidRow> {
 #[tokio::test]
 async fn import_into_database_creates_links_once() {
     let fixture = open();
-    let destination = Destination::Store(fixture.links.store().clone());
+    let destination = fixture.destination();
     let mut seen = Vec::new();
     let report = import(FILE.as_bytes(), destination.clone(), |progress| seen.push(*progress)).await.unwrap();
     let expected = Progress { rows: 5, created: 2, existing: 1, invalid: 2, bytes: FILE.len() as u64 };
@@ -64,6 +65,35 @@ async fn import_into_server_creates_links_once() {
 }
 
 #[tokio::test]
+async fn import_into_database_refuses_the_addresses_of_its_shortener() {
+    let fixture = open();
+    let config = Config {
+        public_url: Some("https://s.example".into()),
+        allow_hosts: vec!["links.internal".into()],
+        ..fixture.config.clone()
+    };
+    let own = OwnAddresses::new(&config, ["127.0.0.1:8080".parse().unwrap()]).unwrap();
+    let destination = |own| Destination::Store { store: fixture.links.store().clone(), own };
+    let csv = "name,url\n\
+        One,https://s.example/a\n\
+        Two,http://LINKS.internal.:8080/a\n\
+        Kept,https://example.com/\n\
+        Three,http://[::1]:8080/a\n\
+        Another port,http://localhost:3000/\n";
+    let report = import(csv.as_bytes(), destination(own.clone()), |_| {}).await.unwrap();
+    let refused = |line| InvalidRow { line, reason: "url points to this service".into() };
+    assert_eq!(report.invalid, [2, 3, 5].map(refused));
+    assert_eq!((report.progress.created, report.progress.rows, report.progress.invalid), (2, 5, 3));
+
+    let json = r#"[{"url": "https://s.example/a"}]"#;
+    let report = import(json.as_bytes(), destination(own), |_| {}).await.unwrap();
+    assert_eq!((report.invalid, report.progress.created), (vec![refused(1)], 0));
+    // Nothing says that this is the shortener.
+    let report = import(json.as_bytes(), destination(OwnAddresses::default()), |_| {}).await.unwrap();
+    assert_eq!(report.progress.created, 1);
+}
+
+#[tokio::test]
 async fn import_keeps_the_order_of_rows() {
     let fixture = open();
     let mut file = String::from("name,url\n");
@@ -71,7 +101,7 @@ async fn import_keeps_the_order_of_rows() {
         file.push_str(&format!("Link {n},https://example.com/{n}\n"));
     }
     let mut steps = Vec::new();
-    let destination = Destination::Store(fixture.links.store().clone());
+    let destination = fixture.destination();
     let report =
         import(std::io::Cursor::new(file), destination, |progress| steps.push(progress.rows)).await.unwrap();
     assert_eq!(steps, [1_000, 2_000, 3_000, 3_500]);

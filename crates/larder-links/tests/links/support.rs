@@ -5,7 +5,8 @@ use axum::extract::ConnectInfo;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use larder_links::{Config, Deps, Links, Scope};
+use larder_links::import::Destination;
+use larder_links::{Config, Deps, Links, OwnAddresses, Scope};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tempfile::TempDir;
@@ -120,6 +121,11 @@ impl Fixture {
         let body = json!({ "url": url, "slug": slug });
         let answer = self.ask(Method::POST, "/api/links", &[("authorization", &bearer)], Some(body)).await;
         assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text());
+    }
+
+    /// The database, for an import that knows no address of its shortener.
+    pub(crate) fn destination(&self) -> Destination {
+        Destination::Store { store: self.links.store().clone(), own: OwnAddresses::default() }
     }
 
     /// The visits of a link as the database has them.
