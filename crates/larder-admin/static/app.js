@@ -88,10 +88,13 @@ async function tick() {
   // A restarted server counts from zero: drop the samples from before the restart.
   const before = history[history.length - 1]?.stats.server.uptime_seconds ?? 0;
   const isRestarted = stats.server.uptime_seconds < before;
-  if (isRestarted) forget();
+  if (isRestarted) {
+    forget();
+    [state.recorded, state.nextHistory] = [0, 0];
+  }
   store(stats, now);
-  if (recorded) addRecords(stats.parts, recorded);
-  if (isRestarted) state.recorded = 0;
+  // What a restarted server has recorded since a number of the one before would come a second time.
+  if (recorded && !isRestarted) addRecords(stats.parts, recorded);
   extendCurves(stats.parts);
   show(stats, now);
   [state.last, state.lastWall] = [now, new Date()];

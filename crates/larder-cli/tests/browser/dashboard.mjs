@@ -181,8 +181,17 @@ async function useFigures(page) {
     activity("origin", { operations: 50 }),
   ];
   const intervals = Array.from({ length: 12 }, (_, n) => ({ ended_at: now - 60 + 5 * n, seconds: 5, tiers: tiersBefore }));
-  let seconds = 0;
-  await page.route("**/api/history?*", (route) => route.fulfill({ json: { now, last: 2, intervals: intervals.splice(0), events: events.splice(0) } }));
+  let [seconds, isEnding] = [0, false];
+  await page.route("**/api/history?*", (route) => {
+    if (isEnding) {
+      // The page asks the new server for figures and records at once.
+      [seconds, isEnding] = [0, false];
+      return route.fulfill({ status: 500, json: {} });
+    }
+    const after = Number(new URL(route.request().url()).searchParams.get("after"));
+    const json = { now, last: events.length, intervals: after ? [] : intervals, events: events.slice(after) };
+    return route.fulfill({ json });
+  });
   await page.route("**/api/stats", (route) => {
     seconds += 1;
     // Redis is down: of ten lookups that miss in memory, one fails and nine are not sent, and five writes are not sent either.
@@ -222,6 +231,16 @@ async function useFigures(page) {
     equal(await time("of now").textContent(), short, "the time of now, which is the same time of day");
     await look(page, "dashboard-events");
   });
+
+  await step("a restarted server tells its events once", async () => {
+    // It has more of them than the one before had, so that the number that the page has is one of its own.
+    events.splice(0, 2, ...["first", "second", "third"].map((text) => ({ at: now, part: "shop", text: `the ${text} of the new` })));
+    isEnding = true;
+    await page.locator(".events li", { hasText: "the first of the new" }).waitFor();
+    for (let n = 0; n < 2; n += 1) await page.waitForResponse("**/api/history?*");
+    const texts = await page.locator(".events li span").allTextContents();
+    equal(texts.join(), "the third of the new,the second of the new,the first of the new,of now,of yesterday", "the events");
+  });
 }
 
 async function useLinks(page) {
@@ -249,5 +268,5 @@ await main(async (browser) => {
   await useLinks(await open(browser, { viewport: { width: 1000, height: 760 } }));
   isLoaded = false;
   await load;
-  await useFigures(await open(browser, { timezoneId: "UTC" }));
+  await useFigures(await open(browser, { timezoneId: "UTC" }, /status of 500/));
 });
