@@ -335,9 +335,8 @@ function toggleQr(button, figure, link) {
   image.src = `${path}.svg`;
   image.alt = `QR code of ${withoutScheme(link.short_url)}`;
   for (const format of ["svg", "png"]) {
-    const anchor = figure.querySelector(`.qr-${format}`);
-    anchor.href = `${path}.${format}`;
-    anchor.download = `${link.slug}.${format}`;
+    // The service names the file.
+    figure.querySelector(`.qr-${format}`).href = `${path}.${format}`;
   }
 }
 

@@ -76,6 +76,9 @@ async function useOptions(page) {
     await press(page, row("spring").getByTestId("show-qr"));
     const image = row("spring").locator("img");
     await image.evaluate((element) => element.decode());
+    const waiting = page.waitForEvent("download");
+    await press(page, row("spring").locator(".qr-png"));
+    equal((await waiting).suggestedFilename(), "qr-spring.png", "the name of the file");
     await look(page, "links-details");
     return row("spring").getByTestId("limits").textContent();
   });

@@ -25,7 +25,8 @@ pub(crate) async fn show(
     let address = format!("{}{slug}", links.hosts().base(&headers));
     // A host and a slug are far below the 2,331 bytes that a code of this level can contain.
     let image = draw(&address).map_err(|_| ApiError::internal())?;
-    let name = format!("inline; filename=\"{slug}.{}\"", &file[3..]);
+    // The prefix, because a slug alone may be an option of a command or a device of Windows: `--help`, `con`.
+    let name = format!("inline; filename=\"qr-{slug}.{}\"", &file[3..]);
     Ok(([(CONTENT_TYPE, image.content_type.to_owned()), (CONTENT_DISPOSITION, name)], image.bytes)
         .into_response())
 }

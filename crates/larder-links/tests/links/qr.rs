@@ -35,6 +35,21 @@ async fn code_contains_the_short_link() {
     }
 }
 
+/// A slug alone would be an option of a command, or a device of Windows.
+#[tokio::test]
+async fn file_of_a_code_has_a_harmless_name_whatever_the_slug() {
+    let fixture = open();
+    // Some of them are segments of other routes.
+    for slug in ["-", "--help", "con", "nul", "batch", "visits", "restore", "_"] {
+        fixture.link(Some(slug), "https://example.com/").await;
+        for format in ["svg", "png"] {
+            let code = fixture.get(&format!("/api/links/{slug}/qr.{format}")).await;
+            let name = format!("inline; filename=\"qr-{slug}.{format}\"");
+            assert_eq!((code.status, code.header("content-disposition")), (StatusCode::OK, &*name));
+        }
+    }
+}
+
 #[tokio::test]
 async fn code_has_the_public_address_and_needs_a_token() {
     let fixture = open_with(|config| config.public_url = Some("https://s.example".into()));
