@@ -1,5 +1,7 @@
 //! `MULTI`, `EXEC`, `WATCH`: replies equal to those of Redis, atomicity between threads, and every way to lose a watch.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use larder_resp::Frame;
 use larder_server::{ByteSize, Config, Store};
 use larder_testkit::RedisServer;
@@ -457,4 +459,35 @@ fn transaction_during_a_double_swapdb_locks_its_own_keys() {
         client.call(&["SELECT", database]);
         assert_eq!(client.call(&["GET", name]).as_bytes(), Some(&b"2000"[..]));
     }
+}
+
+/// Time went on for a transaction when another thread began a turn: a key expired between two of its commands.
+#[test]
+fn key_does_not_expire_within_a_transaction_or_a_script() {
+    let servers = pair_of_servers();
+    // Of another thread: each turn there advances the time.
+    let wait = "local function micros() local now = redis.call('TIME') return now[1] * 1e6 + now[2] end
+        local start = micros() repeat until micros() - start > 100000 return redis.call('EXISTS', KEYS[1])";
+    let script = format!("redis.call('SET', KEYS[1], 'v', 'PX', '20') {wait}");
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut other = servers[1].connect();
+            while !is_done.load(Ordering::Relaxed) {
+                other.call(&["PING"]);
+            }
+        });
+        let mut client = servers[0].connect();
+        let in_script = client.call(&["EVAL", &script, "1", "k"]);
+        let expires_after_script = client.call(&["EXISTS", "k"]);
+        client.call(&["MULTI"]);
+        client.call(&["SET", "k", "v", "PX", "20"]);
+        client.call(&["EVAL", wait, "1", "k"]);
+        client.call(&["PTTL", "k"]);
+        let in_transaction = client.call(&["EXEC"]);
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!((in_script, expires_after_script), (Frame::Integer(1), Frame::Integer(0)));
+        let Frame::Array(replies) = in_transaction else { panic!("{in_transaction:?}") };
+        assert_eq!(replies[1..], [Frame::Integer(1), Frame::Integer(20)]);
+    });
 }

@@ -1,6 +1,12 @@
 //! The clocks of the server: the engine's clock, which starts at zero, is monotonic and is read from the system once
 //! per wake-up; and Unix time, in which clients set and read deadlines.
+//!
+//! All threads share the engine's time, and each advances it. A thread that holds locks of keys stops it for itself, so
+//! that no key expires between two commands of a transaction or a script. It stops it after the locks were acquired: what
+//! others did to these keys before was not later than that, and what they do afterwards is not earlier.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,7 +32,16 @@ impl CachedTime {
     /// A clock of the engine that returns this time.
     pub(super) fn clock(time: &Arc<CachedTime>) -> Clock {
         let time = Arc::clone(time);
-        Clock::custom(move || Duration::from_millis(time.ms.load(Ordering::Relaxed)))
+        Clock::custom(move || Duration::from_millis(time.ms()))
+    }
+
+    fn ms(&self) -> u64 {
+        STOPPED_MS.get().unwrap_or_else(|| self.ms.load(Ordering::Relaxed))
+    }
+
+    /// Stops the time for this thread until the result is dropped. If it is stopped already, it keeps its value.
+    pub(super) fn stop(&self) -> StoppedTime {
+        StoppedTime { before: STOPPED_MS.replace(Some(self.ms())), thread: PhantomData }
     }
 
     /// The time now, which no clock of the engine has reached yet.
@@ -41,6 +56,24 @@ impl CachedTime {
         if ms > self.ms.load(Ordering::Relaxed) {
             self.ms.fetch_max(ms, Ordering::Relaxed);
         }
+    }
+}
+
+thread_local! {
+    /// The time of the locks that this thread holds. A thread holds those of one store at a time.
+    static STOPPED_MS: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The engine's time does not advance for this thread while this exists.
+pub(super) struct StoppedTime {
+    before: Option<u64>,
+    /// It belongs to its thread.
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for StoppedTime {
+    fn drop(&mut self) {
+        STOPPED_MS.set(self.before);
     }
 }
 
@@ -102,6 +135,26 @@ mod tests {
             time.advance_to(start + ms(to));
             assert_eq!(clock.now_ms(), expected);
         }
+    }
+
+    #[test]
+    fn stopped_time_advances_for_other_threads_only() {
+        let time = Arc::new(CachedTime::new());
+        let clock = CachedTime::clock(&time);
+        let advance = |seconds| time.advance_to(time.start + Duration::from_secs(seconds));
+        advance(1);
+        let stopped = time.stop();
+        let seen_by_another = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                advance(2);
+                clock.now_ms()
+            });
+            other.join().expect("no panic")
+        });
+        drop(time.stop());
+        assert_eq!((clock.now_ms(), seen_by_another), (1_000, 2_000));
+        drop(stopped);
+        assert_eq!(clock.now_ms(), 2_000);
     }
 
     #[test]

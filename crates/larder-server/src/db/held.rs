@@ -9,6 +9,7 @@ use larder_engine::raw::{Entry, Key, UpdateOp};
 use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 
+use super::clock::StoppedTime;
 use super::{Locked, Object, Record};
 use crate::observers::Deferred;
 
@@ -53,16 +54,17 @@ pub(crate) trait HeldLocks {
     }
 }
 
-/// The locks of some keys, or of all.
+/// The locks of some keys, or of all. Time stands still while they are held.
 pub(crate) struct KeyLocks<'a> {
     locks: RefCell<Locked<'a>>,
     is_transaction: bool,
+    _time: StoppedTime,
 }
 
 impl<'a> KeyLocks<'a> {
     /// Those of a single command.
-    pub(super) fn new(locks: Locked<'a>) -> Self {
-        KeyLocks { locks: RefCell::new(locks), is_transaction: false }
+    pub(super) fn new(locks: Locked<'a>, time: StoppedTime) -> Self {
+        KeyLocks { locks: RefCell::new(locks), is_transaction: false, _time: time }
     }
 
     /// The same, of a transaction.

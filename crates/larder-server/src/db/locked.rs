@@ -24,12 +24,14 @@ impl Store {
     /// Locks these keys, in the order of their shards. No other operation on the store may run on this thread meanwhile,
     /// except through these locks.
     pub(crate) fn lock<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> KeyLocks<'_> {
-        KeyLocks::new(self.cache.lock_all(keys))
+        let locks = self.cache.lock_all(keys);
+        KeyLocks::new(locks, self.time.stop())
     }
 
     /// Locks all keys, in the same way.
     pub(crate) fn lock_everything(&self) -> KeyLocks<'_> {
-        KeyLocks::new(self.cache.lock_everything())
+        let locks = self.cache.lock_everything();
+        KeyLocks::new(locks, self.time.stop())
     }
 
     /// Whether all these records can be in the store at the same time.
