@@ -147,16 +147,16 @@ impl Client {
                 }
                 self.clients.replace(before, bytes);
             }
-            Posted::Overflow => {
-                tracing::warn!(
-                    client = self.id,
-                    "closed a connection: its client does not read its messages"
-                );
-                self.clients.closed_for_output.add(1);
-                self.close();
-            }
+            Posted::Overflow => self.close_full(),
             Posted::Closed => {}
         }
+    }
+
+    /// Closes the connection, whose mailbox is full.
+    fn close_full(&self) {
+        tracing::warn!(client = self.id, "closed a connection: its client does not read its messages");
+        self.clients.closed_for_output.add(1);
+        self.close();
     }
 
     /// Whether the connection was closed: it executes nothing more. A mailbox that is full closes before its connection.
@@ -394,6 +394,16 @@ impl Clients {
         // Its thread frees the memory later. It is subtracted now, or further connections would be closed.
         self.release(largest);
         largest.close();
+    }
+
+    /// Closes the connections whose clients have not read their messages for too long, also if no further message comes.
+    /// Cost: one load, unless the messages of any exceed the soft limit.
+    pub(crate) fn close_slow_readers(&self) {
+        if !self.output_limits.take_due_check() {
+            return;
+        }
+        let is_full = |client: &Arc<Client>| client.mailbox.close_if_full(&self.output_limits);
+        self.all().iter().filter(|client| is_full(client)).for_each(|client| client.close_full());
     }
 
     fn release(&self, client: &Client) {

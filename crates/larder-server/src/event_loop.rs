@@ -41,6 +41,8 @@ const COMPACT_PAUSE: Duration = Duration::from_millis(100);
 const COMPACT_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Interval at which connections without requests are looked for, if they have a time limit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval at which clients are looked for that do not read their messages, by the first thread.
+const OUTPUT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Events that are read from the system at a time.
 const EVENTS: usize = 1024;
 /// The token of the waker. Those of connections are their positions.
@@ -70,6 +72,8 @@ pub(crate) struct EventLoop {
     compact_pause: Duration,
     /// When connections without requests are looked for, if they have a time limit.
     idle_check_at: Moment,
+    /// When clients that do not read their messages are looked for.
+    output_check_at: Moment,
     /// Set by [`Message::Stop`]: the end of the drain.
     drain_until: Option<Moment>,
 }
@@ -95,6 +99,7 @@ impl EventLoop {
             compact_at: now,
             compact_pause: COMPACT_PAUSE,
             idle_check_at: now,
+            output_check_at: now,
             drain_until: None,
             state,
         })
@@ -121,6 +126,7 @@ impl EventLoop {
             now = self.serve(&events, start);
             self.reclaim(now);
             self.close_idle(now);
+            self.close_slow_readers(now);
             self.balance(now);
             self.inbox().load.end_round();
         }
@@ -297,6 +303,15 @@ impl EventLoop {
             let client = connection.client();
             connection.waits_for_client() && !client.is_subscriber() && client.idle(now) > limit
         });
+    }
+
+    /// Closes connections of all threads whose clients do not read their messages. No timer is set: the first thread wakes up
+    /// more often to reclaim.
+    fn close_slow_readers(&mut self, now: Moment) {
+        if self.index == 0 && now >= self.output_check_at {
+            self.output_check_at = now + OUTPUT_CHECK_INTERVAL;
+            self.state.clients.close_slow_readers();
+        }
     }
 
     fn reclaim(&mut self, now: Moment) {

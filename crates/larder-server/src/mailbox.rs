@@ -89,6 +89,18 @@ impl Mailbox {
         Posted::Appended { bytes, before: self.counted_bytes.swap(bytes, Ordering::Relaxed), is_first }
     }
 
+    /// Closes the mailbox if its messages exceed their limit without a further one: time has passed, or the limit is lower
+    /// now. Returns whether it did.
+    pub(crate) fn close_if_full(&self, limits: &OutputLimits) -> bool {
+        let mut content = self.content.lock();
+        let total = content.bytes.len() as u64 + self.taken_bytes.load(Ordering::Relaxed);
+        let is_full = !content.is_closed && limits.are_exceeded(total, &mut content.above_soft_limit_since);
+        if is_full {
+            *content = Content { is_closed: true, ..Content::default() };
+        }
+        is_full
+    }
+
     /// Whether there are messages. After the lock of a key was acquired, this includes those of earlier changes of it.
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
@@ -167,6 +179,8 @@ pub(crate) struct OutputLimits {
     hard_bytes: AtomicU64,
     soft_bytes: AtomicU64,
     soft_secs: AtomicU64,
+    /// Whether the mailboxes have to be checked: one may exceed them without a further message.
+    check_is_due: AtomicBool,
 }
 
 impl Default for OutputLimits {
@@ -176,6 +190,7 @@ impl Default for OutputLimits {
             hard_bytes: AtomicU64::new(32 << 20),
             soft_bytes: AtomicU64::new(8 << 20),
             soft_secs: AtomicU64::new(60),
+            check_is_due: AtomicBool::new(false),
         }
     }
 }
@@ -186,12 +201,18 @@ impl OutputLimits {
         self.hard_bytes.store(hard_bytes, Ordering::Relaxed);
         self.soft_bytes.store(soft_bytes, Ordering::Relaxed);
         self.soft_secs.store(soft_secs, Ordering::Relaxed);
+        self.check_is_due.store(true, Ordering::Release);
     }
 
     /// The hard limit and the soft limit in bytes, and the seconds that the soft limit may be exceeded.
     pub(crate) fn get(&self) -> (u64, u64, u64) {
         let get = |limit: &AtomicU64| limit.load(Ordering::Relaxed);
         (get(&self.hard_bytes), get(&self.soft_bytes), get(&self.soft_secs))
+    }
+
+    /// Whether the mailboxes have to be checked. Whoever asks has to do so.
+    pub(crate) fn take_due_check(&self) -> bool {
+        self.check_is_due.swap(false, Ordering::Acquire)
     }
 
     fn are_exceeded(&self, bytes: u64, above_soft_limit_since: &mut Option<Instant>) -> bool {
@@ -203,6 +224,7 @@ impl OutputLimits {
             *above_soft_limit_since = None;
             return false;
         }
+        self.check_is_due.store(true, Ordering::Release);
         above_soft_limit_since.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(secs)
     }
 }

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use larder_resp::{Frame, Protocol};
 use larder_server::{Config, Store};
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, until};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
@@ -218,6 +218,25 @@ fn subscriber_that_never_reads_is_closed() {
     let info = String::from_utf8(info.as_bytes().unwrap().to_vec()).unwrap();
     assert!(info.contains("client_output_buffer_limit_disconnections:1\r\n"), "{info}");
     assert!(subscriber.read_to_end().len() < sent << 20);
+}
+
+/// It was closed with the next message only.
+#[test]
+fn subscriber_that_never_reads_is_closed_without_a_further_message() {
+    let server = TestServer::start();
+    let (mut subscriber, mut publisher) = (server.connect(), server.connect());
+    publisher.call(&["CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 1mb 2"]);
+    subscriber.send(&encode(&["SUBSCRIBE", "a"]));
+    subscriber.receive();
+    // More than the buffers of the system.
+    let message = encode(&["PUBLISH", "a", &"x".repeat(1 << 20)]);
+    publisher.send(&message.repeat(20));
+    (0..20).for_each(|_| assert_eq!(publisher.receive(), Frame::Integer(1)));
+    let nobody = Frame::Array(vec![bulk("a"), Frame::Integer(0)]);
+    until("the subscriber is closed", || {
+        (publisher.call(&["PUBSUB", "NUMSUB", "a"]) == nobody).then_some(())
+    });
+    assert!(subscriber.read_to_end().len() < 20 << 20);
 }
 
 fn bulk(text: &str) -> Frame {

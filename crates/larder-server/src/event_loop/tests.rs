@@ -603,6 +603,28 @@ fn full_mailbox_closes_its_connection_and_is_counted() {
     assert_eq!((state.clients.closed_for_output.get(), state.clients.buffered_bytes()), (1, 0));
 }
 
+/// It was closed with the next message only, which may never come.
+#[test]
+fn mailbox_that_stays_above_its_limit_closes_without_a_further_message() {
+    let state = state(1);
+    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let (first, mut first_end) = connection(&state);
+    let (second, mut second_end) = connection(&state);
+    post(first.client(), &"x".repeat(90));
+    post(second.client(), "x");
+    event_loop.adopt(first);
+    event_loop.adopt(second);
+    let mut closed_with = |(hard_bytes, soft_bytes, soft_secs)| {
+        state.clients.output_limits.set(hard_bytes, soft_bytes, soft_secs);
+        event_loop.output_check_at = Moment::now();
+        event_loop.close_slow_readers(Moment::now());
+        state.clients.closed_for_output.get()
+    };
+    assert_eq!([(0, 50, 60), (0, 50, 0), (3, 0, 0)].map(&mut closed_with), [0, 1, 2]);
+    event_loop.read_messages();
+    assert_eq!([&mut first_end, &mut second_end].map(|end| end.read(&mut [0]).unwrap()), [0, 0]);
+}
+
 /// A client that reads a long reply is no slow reader of its messages.
 #[test]
 fn unsent_replies_do_not_count_as_messages() {
