@@ -513,3 +513,22 @@ fn connections_that_have_ended_do_not_fill_the_entry_of_a_key() {
     assert_eq!(other.call(&["SET", "hot", "x"]), Frame::Simple("OK".into()));
     assert!(matches!(stays.receive(), Frame::Push(_)), "who stays is told");
 }
+
+/// Each was compared with all others, which took minutes. So it was to register them, and to report a change.
+#[test]
+fn many_prefixes_are_registered_in_a_moment() {
+    const PREFIXES: usize = 300_000;
+    let server = TestServer::start();
+    let (mut tracker, mut other) = (server.connect_as(Protocol::Resp3), server.connect());
+    let mut request: Vec<String> = ["CLIENT", "TRACKING", "ON", "BCAST"].map(str::to_owned).into();
+    (0..PREFIXES).for_each(|number| request.extend(["PREFIX".to_owned(), format!("{number:06}:")]));
+    assert_eq!(tracker.call(&request), Frame::Simple("OK".into()));
+    assert_eq!(info(&mut other, "tracking_total_prefixes"), PREFIXES);
+    other.send(&encode(&["SET", "012345:k", "v"]).repeat(1_000));
+    for _ in 0..1_000 {
+        assert_eq!(other.receive(), Frame::Simple("OK".into()));
+        assert!(matches!(tracker.receive(), Frame::Push(_)));
+    }
+    drop(tracker);
+    until("no prefix is left", || (info(&mut other, "tracking_total_prefixes") == 0).then_some(()));
+}

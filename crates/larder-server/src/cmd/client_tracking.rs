@@ -1,5 +1,7 @@
 //! `CLIENT TRACKING`, `CACHING`, `TRACKINGINFO`, `GETREDIR`: messages about keys that a client may have cached.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use larder_resp::Args;
@@ -26,8 +28,7 @@ pub(crate) struct Tracking {
     observers: Arc<Observers>,
     tracker: Arc<Tracker>,
     mode: Mode,
-    /// In ascending order.
-    prefixes: Vec<Box<[u8]>>,
+    prefixes: Prefixes,
     /// What `CLIENT CACHING` has asked for the next command or transaction.
     caching: Option<bool>,
 }
@@ -67,15 +68,63 @@ impl Tracking {
 
     /// The memory that the prefixes need, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.prefixes.iter().map(|prefix| 2 * prefix.len() + 64).sum()
+        self.prefixes.bytes
     }
 }
 
 impl Drop for Tracking {
     fn drop(&mut self) {
-        self.observers.tracking.remove(&self.tracker);
+        self.observers.tracking.remove(&self.tracker, &self.prefixes.names);
         self.observers.update_tracking();
     }
+}
+
+/// The prefixes of a connection. None begins with another one, except that the empty one may join any.
+#[derive(Debug, Default)]
+struct Prefixes {
+    names: BTreeSet<Box<[u8]>>,
+    /// The memory that they need here and in the table, about.
+    bytes: usize,
+}
+
+impl Prefixes {
+    fn insert(&mut self, prefix: &[u8]) {
+        if self.names.insert(prefix.into()) {
+            self.bytes += 2 * prefix.len() + 64;
+        }
+    }
+
+    /// The first prefix that overlaps with this one.
+    fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
+        let up_to = (Bound::Unbounded, Bound::Included(prefix));
+        let behind = (Bound::Excluded(prefix), Bound::Unbounded);
+        // Names that begin with the same prefix are neighbours.
+        let neighbours = [
+            self.names.first(),
+            self.names.range::<[u8], _>(up_to).next_back(),
+            self.names.range::<[u8], _>(behind).next(),
+        ];
+        neighbours.into_iter().flatten().map(|known| &**known).find(|known| overlap(known, prefix))
+    }
+}
+
+fn overlap(one: &[u8], other: &[u8]) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
+/// The index of the first of these prefixes that overlaps with another one.
+fn first_overlapping(prefixes: &[&[u8]]) -> Option<usize> {
+    let mut order: Vec<usize> = (0..prefixes.len()).collect();
+    order.sort_unstable_by_key(|index| prefixes[*index]);
+    let (mut first, mut shortest) = (None, None);
+    for index in order {
+        // In this order the names that begin with a prefix are directly behind it.
+        match shortest.filter(|shortest: &usize| prefixes[index].starts_with(prefixes[*shortest])) {
+            Some(shortest) => first = first.into_iter().chain([shortest, index]).min(),
+            None => shortest = Some(index),
+        }
+    }
+    first
 }
 
 /// The options of `CLIENT TRACKING ON`.
@@ -103,7 +152,13 @@ pub(super) fn tracking(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         observers.tracking.add(&tracker);
         observers.update_tracking();
         let observers = Arc::clone(observers);
-        Box::new(Tracking { observers, tracker, mode: request.mode, prefixes: Vec::new(), caching: None })
+        Box::new(Tracking {
+            observers,
+            tracker,
+            mode: request.mode,
+            prefixes: Prefixes::default(),
+            caching: None,
+        })
     });
     tracking.mode = request.mode;
     tracking.tracker.set_options(request.options);
@@ -114,9 +169,7 @@ pub(super) fn tracking(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     for prefix in prefixes {
         tracking.observers.tracking.add_prefix(prefix, &tracking.tracker);
-        if let Err(position) = tracking.prefixes.binary_search_by(|known| (**known).cmp(prefix)) {
-            tracking.prefixes.insert(position, prefix.into());
-        }
+        tracking.prefixes.insert(prefix);
     }
     cx.session.set_tracking(Some(tracking));
     cx.ok()
@@ -178,21 +231,27 @@ fn check(before: Option<&Tracking>, request: &Request<'_>) -> Outcome {
             ));
         }
     }
-    let overlaps = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
-    for (index, prefix) in request.prefixes.iter().enumerate() {
-        let known = before.map_or(&[][..], |before| &before.prefixes);
-        let known = known.iter().map(|known| &**known);
-        if let Some(other) = known.into_iter().find(|other| overlaps(prefix, other)) {
-            return Err(overlap(prefix, "an existing", other));
+    check_prefixes(before.map(|before| &before.prefixes), &request.prefixes)
+}
+
+/// Refuses prefixes that overlap. The error names the pair that Redis names, which compares each prefix with all known ones
+/// and then with all that follow it.
+fn check_prefixes(known: Option<&Prefixes>, prefixes: &[&[u8]]) -> Outcome {
+    let first = first_overlapping(prefixes);
+    for (index, prefix) in prefixes.iter().enumerate() {
+        if let Some(other) = known.and_then(|known| known.overlapping(prefix)) {
+            return Err(overlap_error(prefix, "an existing", other));
         }
-        if let Some(other) = request.prefixes[index + 1..].iter().find(|other| overlaps(prefix, other)) {
-            return Err(overlap(prefix, "another provided", other));
+        if first == Some(index)
+            && let Some(other) = prefixes[index + 1..].iter().find(|other| overlap(prefix, other))
+        {
+            return Err(overlap_error(prefix, "another provided", other));
         }
     }
     Ok(())
 }
 
-fn overlap(prefix: &[u8], kind: &str, other: &[u8]) -> CommandError {
+fn overlap_error(prefix: &[u8], kind: &str, other: &[u8]) -> CommandError {
     let [prefix, other] = [prefix, other].map(String::from_utf8_lossy);
     CommandError::Other(format!(
         "Prefix '{prefix}' overlaps with {kind} prefix '{other}'. Prefixes for a single client must not overlap."
@@ -235,7 +294,7 @@ pub(super) fn trackinginfo(cx: &mut Context<'_>) -> Outcome {
     let tracking = cx.session.tracking();
     let redirect = redirect(tracking);
     let mut flags = vec![if tracking.is_some() { "on" } else { "off" }];
-    let mut prefixes = Vec::new();
+    let mut prefixes = BTreeSet::new();
     if let Some(tracking) = tracking {
         let options = tracking.tracker.options();
         let caching = tracking.caching.map(|yes| if yes { "caching-yes" } else { "caching-no" });
@@ -248,7 +307,7 @@ pub(super) fn trackinginfo(cx: &mut Context<'_>) -> Outcome {
         flags.extend(mode.into_iter().chain(caching));
         flags.extend(options.no_loop.then_some("noloop"));
         flags.extend(options.is_broken.then_some("broken_redirect"));
-        prefixes.clone_from(&tracking.prefixes);
+        prefixes.clone_from(&tracking.prefixes.names);
     }
     let mut reply = cx.reply();
     reply.map(3);
@@ -261,4 +320,50 @@ pub(super) fn trackinginfo(cx: &mut Context<'_>) -> Outcome {
     reply.array(prefixes.len());
     prefixes.iter().for_each(|prefix| reply.bulk(prefix));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As Redis does it.
+    fn check_all_pairs(known: &Prefixes, prefixes: &[&[u8]]) -> Outcome {
+        for (index, prefix) in prefixes.iter().enumerate() {
+            if let Some(other) = known.names.iter().find(|known| overlap(known, prefix)) {
+                return Err(overlap_error(prefix, "an existing", other));
+            }
+            if let Some(other) = prefixes[index + 1..].iter().find(|other| overlap(prefix, other)) {
+                return Err(overlap_error(prefix, "another provided", other));
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn overlap_of_prefixes_is_that_of_all_pairs(
+            before in vec("[ab]{1,3}", 0..4),
+            has_all in any::<bool>(),
+            given in vec("[ab]{0,4}", 0..6),
+        ) {
+            let mut known = Prefixes::default();
+            for prefix in before {
+                if known.overlapping(prefix.as_bytes()).is_none() {
+                    known.insert(prefix.as_bytes());
+                }
+            }
+            if has_all {
+                known.insert(b"");
+            }
+            let prefixes: Vec<&[u8]> = given.iter().map(|prefix| prefix.as_bytes()).collect();
+            let [checked, expected] = [check_prefixes(Some(&known), &prefixes), check_all_pairs(&known, &prefixes)]
+                .map(|outcome| outcome.map_err(|error| error.to_string()));
+            prop_assert_eq!(checked, expected);
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //! divided into stripes with a lock each, which is acquired after that of the key; messages are posted while it is held.
 //! If the table is full, another key is removed from it, and its clients are told to forget that key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -141,13 +141,14 @@ fn write(out: &mut Encoder<'_>, name: Option<&[u8]>, is_for_channel: bool) {
 /// The trackers of a key, by ascending address.
 type Trackers = Vec<Arc<Tracker>>;
 type Stripe = BTreeMap<Box<[u8]>, Trackers>;
+type Prefixes = BTreeMap<Box<[u8]>, Trackers>;
 
 /// Who tracks which keys.
 #[derive(Debug)]
 pub(crate) struct TrackingTable {
     hasher: RandomState,
     stripes: [Mutex<Stripe>; STRIPES],
-    prefixes: Mutex<Vec<(Box<[u8]>, Trackers)>>,
+    prefixes: Mutex<Prefixes>,
     /// All trackers that are on.
     trackers: Mutex<Trackers>,
     keys: AtomicUsize,
@@ -178,14 +179,20 @@ impl TrackingTable {
         insert(&mut self.trackers.lock(), tracker);
     }
 
-    /// Ends the tracking of a connection. Its entries in the table have no effect any more.
-    pub(crate) fn remove(&self, tracker: &Arc<Tracker>) {
+    /// Ends the tracking of a connection, which is registered for these prefixes. Its keys in the table have no effect any
+    /// more.
+    pub(crate) fn remove(&self, tracker: &Arc<Tracker>, prefixes: &BTreeSet<Box<[u8]>>) {
         tracker.is_on.store(false, Ordering::Relaxed);
-        self.trackers.lock().retain(|other| !Arc::ptr_eq(other, tracker));
-        if tracker.is_broadcast {
+        remove(&mut self.trackers.lock(), tracker);
+        for prefix in prefixes {
             let mut prefixes = self.prefixes.lock();
-            prefixes.iter_mut().for_each(|(_, all)| all.retain(|other| !Arc::ptr_eq(other, tracker)));
-            prefixes.retain(|(_, all)| !all.is_empty());
+            let trackers = prefixes.get_mut(prefix);
+            if trackers.is_some_and(|trackers| {
+                remove(trackers, tracker);
+                trackers.is_empty()
+            }) {
+                prefixes.remove(prefix);
+            }
         }
         self.free_if_unused();
     }
@@ -208,11 +215,7 @@ impl TrackingTable {
 
     /// Registers a connection for all keys with a prefix.
     pub(crate) fn add_prefix(&self, prefix: &[u8], tracker: &Arc<Tracker>) {
-        let mut prefixes = self.prefixes.lock();
-        match prefixes.iter_mut().find(|(known, _)| **known == *prefix) {
-            Some((_, trackers)) => insert(trackers, tracker),
-            None => prefixes.push((prefix.into(), vec![Arc::clone(tracker)])),
-        }
+        insert(self.prefixes.lock().entry(prefix.into()).or_default(), tracker);
     }
 
     /// Registers a connection for the next change of a key. The key is locked.
@@ -264,11 +267,9 @@ impl TrackingTable {
     /// A key changes: tells all who are registered for it, and for its prefixes. The key is locked, if that is possible.
     pub(super) fn invalidate(&self, name: &[u8], writer: usize) {
         self.invalidate_key(name, writer);
-        let prefixes = self.prefixes.lock();
-        let matching = prefixes.iter().filter(|(prefix, _)| name.starts_with(prefix));
-        matching
-            .flat_map(|(_, trackers)| trackers)
-            .for_each(|tracker| tracker.invalidate(Some(name), writer));
+        for_each_prefix_of(name, &self.prefixes.lock(), |trackers| {
+            trackers.iter().for_each(|tracker| tracker.invalidate(Some(name), writer));
+        });
     }
 
     /// As [`invalidate`](Self::invalidate), without those who are registered for prefixes.
@@ -333,5 +334,55 @@ impl TrackingTable {
 fn insert(trackers: &mut Trackers, tracker: &Arc<Tracker>) {
     if let Err(position) = trackers.binary_search_by_key(&Arc::as_ptr(tracker), Arc::as_ptr) {
         trackers.insert(position, Arc::clone(tracker));
+    }
+}
+
+/// Removes a tracker, if it is there.
+fn remove(trackers: &mut Trackers, tracker: &Arc<Tracker>) {
+    if let Ok(position) = trackers.binary_search_by_key(&Arc::as_ptr(tracker), Arc::as_ptr) {
+        trackers.remove(position);
+    }
+}
+
+/// Calls `f` with the trackers of each prefix with which a name begins, the longest first. Cost: one lookup for each, and
+/// for each neighbour of one that has a part of the name.
+fn for_each_prefix_of(name: &[u8], prefixes: &Prefixes, mut f: impl FnMut(&Trackers)) {
+    let mut longest = name;
+    while let Some((prefix, trackers)) =
+        prefixes.range::<[u8], _>((Bound::Unbounded, Bound::Included(longest))).next_back()
+    {
+        // A longer prefix of the name would be between the two.
+        let common = prefix.iter().zip(longest).take_while(|(one, other)| one == other).count();
+        if common < prefix.len() {
+            longest = &name[..common];
+            continue;
+        }
+        f(trackers);
+        let Some(shorter) = common.checked_sub(1) else { return };
+        longest = &name[..shorter];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_of_a_name_are_found_among_all() {
+        let texts = ["", "a", "ab", "abc", "abd", "b", "ba", "aa", "abcde", "abcd\u{7f}", "c"];
+        for selection in 0u32..1 << texts.len() {
+            let chosen: Vec<&str> = (0..texts.len())
+                .filter(|index| selection >> index & 1 == 1)
+                .map(|index| texts[index])
+                .collect();
+            let prefixes: Prefixes =
+                chosen.iter().map(|text| (text.as_bytes().into(), Trackers::new())).collect();
+            for name in ["", "a", "abc", "abcd", "abcdef", "b", "bb", "cc"] {
+                let expected = chosen.iter().filter(|prefix| name.starts_with(**prefix)).count();
+                let mut found = 0;
+                for_each_prefix_of(name.as_bytes(), &prefixes, |_| found += 1);
+                assert_eq!(found, expected, "{name} in {chosen:?}");
+            }
+        }
     }
 }
