@@ -25,8 +25,7 @@ pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         b"not" => return Err(CommandError::Fixed("ERR BITOP NOT must be called with a single source key.")),
         _ => return Err(CommandError::Syntax),
     };
-    let db = cx.db();
-    let mut locked = db.lock(args.skip(2).iter());
+    let (db, mut locked) = cx.lock(|| args.skip(2).iter());
     let combined = operation.combine_all(&mut locked, db, args.skip(3).iter(), LARGE_BYTES)?;
     let Some(result) = combined else {
         let sources = args.skip(3).iter().map(|name| Source::read(&mut locked, db, name));
@@ -193,7 +192,7 @@ impl LargeCombination {
     }
 
     /// Combines a slice, and at the end stores the result. Returns whether it has ended and replied.
-    pub(super) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
+    pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
         let count = (SLICE_BYTES / self.sources.len()).max(1).min(self.result.missing());
         let slice = self.result.len()..self.result.len() + count;
         self.result.get_mut().push_zeros(count);
@@ -206,14 +205,14 @@ impl LargeCombination {
             return Ok(false);
         }
         let result = std::mem::replace(&mut self.result, PartialValue::new(0)).finish();
-        let length = self.store(db, result)?;
+        let length = self.store(cx, result)?;
         cx.integer(length as i64).map(|()| true)
     }
 
     /// Stores the result and returns its length.
-    fn store(&self, db: Database<'_>, result: Arc<[u8]>) -> Result<usize, CommandError> {
+    fn store(&self, cx: &Context<'_>, result: Arc<[u8]>) -> Result<usize, CommandError> {
         let names = self.sources.iter().map(|source| &*source.name);
-        let mut locked = db.lock(names.clone().chain([&*self.destination]));
+        let (db, mut locked) = cx.lock(|| names.clone().chain([&*self.destination]));
         let is_current = self.sources.iter().all(|source| source.is_current(&mut locked, db));
         let result = if is_current {
             result

@@ -67,9 +67,8 @@ pub(super) fn pfcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn count_union(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
     let mut registers = hll::no_registers();
-    let mut locked = db.lock(args.skip(1).iter());
+    let (db, mut locked) = cx.lock(|| args.skip(1).iter());
     for name in args.skip(1).iter() {
         let merged = locked.get(db.key(name), |value| {
             hll::check(value).and_then(|()| hll::merge_into(&mut registers, value))
@@ -82,10 +81,9 @@ fn count_union(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn pfmerge(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
-    let to = db.key(&args[1]);
     let (mut registers, mut is_any_dense) = (hll::no_registers(), false);
-    let mut locked = db.lock(args.skip(1).iter());
+    let (db, mut locked) = cx.lock(|| args.skip(1).iter());
+    let to = db.key(&args[1]);
     for name in args.skip(1).iter() {
         let merged = locked.get(db.key(name), |value| {
             hll::check(value)?;

@@ -54,7 +54,7 @@ use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
 
 use crate::command_stats::CommandCounters;
-use crate::db::{Database, HeldLocks};
+use crate::db::{Database, HeldLocks, LockedKeys};
 use crate::large::{self, LARGE_BYTES};
 use crate::observers::{Notice, Origin};
 use crate::pause::Paused;
@@ -97,12 +97,27 @@ impl<'a> Context<'a> {
         self.database(self.session.database())
     }
 
+    /// Locks these keys of the selected database.
+    fn lock<'n, N: IntoIterator<Item = &'n [u8]>>(
+        &self,
+        names: impl Fn() -> N,
+    ) -> (Database<'a>, LockedKeys<'a>) {
+        loop {
+            let db = self.db();
+            let locked = db.lock(names());
+            // One that was exchanged before the locks were acquired has other keys.
+            if db.is_current() {
+                return (db, locked);
+            }
+        }
+    }
+
     /// A database by its index.
     fn database(&self, index: u8) -> Database<'a> {
         self.state.store.database(index).with_locks(self.held).used_by(self.origin())
     }
 
-    /// A database by its space.
+    /// Whichever database is in a space.
     fn space(&self, space: u8) -> Database<'a> {
         self.state.store.space(space).with_locks(self.held).used_by(self.origin())
     }

@@ -5,22 +5,21 @@ use std::sync::Arc;
 use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
-use crate::db::{Database, LockedKeys, PrefetchBatch, Record};
+use crate::db::{Database, Key, LockedKeys, PrefetchBatch, Record};
 
 /// Keys that are prefetched at a time.
 const PREFETCHED_KEYS: usize = 16;
 
 pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
     cx.reply().array(args.len() - 1);
     let mut long_values = LongValues::default();
-    for_each_key(db, args, |locked, key| {
+    for_each_key(cx, args, |cx, locked, key| {
         // A request may repeat the key of a long value a million times.
         if cx.is_reply_too_large_with(long_values.bytes) {
             return;
         }
         let mut reply = cx.reply();
-        let long = locked.read(db.key(key), |record| {
+        let long = locked.read(key, |record| {
             let long = record.share();
             match (&long, record.bytes()) {
                 (Some(_), _) => {}
@@ -34,7 +33,7 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             Some(None) => {}
             Some(Some(value)) => long_values.push(cx.out.len(), value),
         }
-        cx.count_lookup(key, long.is_some());
+        cx.count_lookup(key.name, long.is_some());
     });
     long_values.insert_into(cx);
     Ok(())
@@ -70,48 +69,49 @@ impl LongValues {
 
 /// Also `UNLINK`: both free the values after the locks are released.
 pub(super) fn del(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
     if args.len() == 2 {
-        return cx.integer(i64::from(db.remove(&args[1])));
+        return cx.integer(i64::from(cx.db().remove(&args[1])));
     }
     let mut removed = 0;
-    for_each_key(db, args, |locked, key| removed += i64::from(locked.remove(db.key(key))));
+    for_each_key(cx, args, |_, locked, key| removed += i64::from(locked.remove(key)));
     cx.integer(removed)
 }
 
 pub(super) fn exists(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
-    count(cx, args, |locked, key| locked.contains(db.key(key)))
+    count(cx, args, |locked, key| locked.contains(key))
 }
 
 pub(super) fn touch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let db = cx.db();
-    count(cx, args, |locked, key| locked.read(db.key(key), |_| ()).is_some())
+    count(cx, args, |locked, key| locked.read(key, |_| ()).is_some())
 }
 
 fn count(
     cx: &mut Context<'_>,
     args: Args<'_>,
-    is_present: impl Fn(&mut LockedKeys<'_>, &[u8]) -> bool,
+    is_present: impl Fn(&mut LockedKeys<'_>, Key<'_>) -> bool,
 ) -> Outcome {
-    let (db, mut number) = (cx.db(), 0);
-    for_each_key(db, args, |locked, key| {
+    let mut number = 0;
+    for_each_key(cx, args, |cx, locked, key| {
         let found = is_present(locked, key);
-        cx.count_lookup(key, found);
+        cx.count_lookup(key.name, found);
         number += i64::from(found);
     });
     cx.integer(number)
 }
 
 /// Locks the keys of a command, which are all its arguments, and calls `f` with each.
-fn for_each_key(db: Database<'_>, args: Args<'_>, mut f: impl FnMut(&mut LockedKeys<'_>, &[u8])) {
-    let keys = args.skip(1);
-    let mut locked = db.lock(keys.iter());
-    for (index, key) in keys.iter().enumerate() {
+fn for_each_key<'a>(
+    cx: &mut Context<'a>,
+    args: Args<'_>,
+    mut f: impl FnMut(&mut Context<'a>, &mut LockedKeys<'_>, Key<'_>),
+) {
+    let names = args.skip(1);
+    let (db, mut locked) = cx.lock(|| names.iter());
+    for (index, name) in names.iter().enumerate() {
         if index % PREFETCHED_KEYS == 0 {
-            prefetch(db, keys.skip(index));
+            prefetch(db, names.skip(index));
         }
-        f(&mut locked, key);
+        f(cx, &mut locked, db.key(name));
     }
 }
 
@@ -124,16 +124,15 @@ fn prefetch(db: Database<'_>, keys: Args<'_>) {
 
 pub(super) fn mset(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = pairs(args, "mset")?;
-    let records = records(cx, pairs)?;
-    cx.db().lock(names(pairs)).put_all(records)?;
+    let (_, mut locked, records) = lock_and_record(cx, pairs)?;
+    locked.put_all(records)?;
+    drop(locked);
     cx.ok()
 }
 
 pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = pairs(args, "msetnx")?;
-    let db = cx.db();
-    let records = records(cx, pairs)?;
-    let mut locked = db.lock(names(pairs));
+    let (db, mut locked, records) = lock_and_record(cx, pairs)?;
     let is_free = !names(pairs).any(|name| locked.contains(db.key(name)));
     if is_free {
         locked.put_all(records)?;
@@ -142,10 +141,24 @@ pub(super) fn msetnx(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.integer(i64::from(is_free))
 }
 
-/// The records of all pairs, made before the keys are locked. An error if they cannot be in the store together: nothing
-/// has changed then.
-fn records(cx: &Context<'_>, pairs: Args<'_>) -> Result<Vec<Record>, CommandError> {
-    let db = cx.db();
+/// Locks the keys of all pairs. Their records are made before.
+fn lock_and_record<'a>(
+    cx: &Context<'a>,
+    pairs: Args<'_>,
+) -> Result<(Database<'a>, LockedKeys<'a>, Vec<Record>), CommandError> {
+    loop {
+        let db = cx.db();
+        let records = records(cx, db, pairs)?;
+        let locked = db.lock(names(pairs));
+        // A database that was exchanged before the locks were acquired has other keys.
+        if db.is_current() {
+            return Ok((db, locked, records));
+        }
+    }
+}
+
+/// The records of all pairs. An error if they cannot be in the store together: nothing has changed then.
+fn records(cx: &Context<'_>, db: Database<'_>, pairs: Args<'_>) -> Result<Vec<Record>, CommandError> {
     let values = (1..pairs.len()).step_by(2);
     let records: Vec<Record> =
         names(pairs).zip(values).map(|(name, value)| db.record_of_argument(name, pairs, value)).collect();

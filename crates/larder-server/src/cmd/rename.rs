@@ -134,8 +134,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cmd::execute;
     use crate::cmd::test_support::{state, with_request};
-    use crate::db::Expiry;
+    use crate::db::{Expiry, MemoryPolicy};
     use crate::moment::Moment;
 
     /// The reply was `OK`, and the destination had its former value: the source expired between two steps.
@@ -157,32 +158,93 @@ mod tests {
 
     /// They used the databases as they were before they waited for the locks.
     #[test]
-    fn commands_on_two_keys_use_databases_that_were_exchanged_before_they_lock() {
-        type Command = fn(&mut Context<'_>, Args<'_>) -> Outcome;
-        let commands: [(&str, Command); 3] =
-            [("RENAME a b", rename), ("COPY a b", copy), ("MOVE a 2", move_key)];
+    fn commands_use_databases_that_were_exchanged_before_they_lock() {
+        let requests = [
+            "RENAME a b",
+            "COPY a b",
+            "MOVE a 2",
+            "GET a",
+            "GETDEL a",
+            "STRLEN a",
+            "EXISTS a",
+            "EXISTS a a",
+            "MGET a",
+            "TTL a",
+            "SET a x",
+            "SET a w XX",
+            "SETNX b w",
+            "GETSET a w",
+            "SET a w GET",
+            "INCR a",
+            "APPEND a w",
+            "SETRANGE a 0 w",
+            "SETBIT a 1 1",
+            "BITFIELD a SET u8 0 1",
+            "EXPIRE a 10",
+            "DEL a",
+            "DEL a b",
+            "MSET a w b w",
+            "MSETNX b w c w",
+            "BITOP NOT b a",
+            "PFADD b w",
+            "PFMERGE b c",
+            "ZADD b 1 w",
+            "ZUNIONSTORE b 1 c",
+            "ZRANGESTORE a b 0 1",
+            "RESTORE b 0 x",
+            "DUMP a",
+        ];
         let state = state();
-        for (request, run) in commands {
-            for _ in 0..20 {
-                let first_space = state.store.spaces().of(0);
-                state.store.database(0).set(b"a", b"v", Expiry::Never).unwrap();
-                let (started, is_started) = mpsc::channel();
-                let locks = state.store.lock_everything();
-                thread::scope(|scope| {
-                    scope.spawn(|| {
-                        started.send(()).unwrap();
-                        // `RENAME` fails, because the database has no such key now.
-                        let _: Outcome = with_request(&state, request, run);
-                    });
-                    is_started.recv().unwrap();
-                    (0..1_000).for_each(|_| thread::yield_now());
-                    state.store.swap_databases(0, 1);
-                    drop(locks);
+        let execute_during_exchange = |request: &str| {
+            let (started, is_started) = mpsc::channel();
+            let locks = state.store.lock_everything();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    started.send(()).unwrap();
+                    // Some fail, because the database has no such key now.
+                    with_request(&state, request, execute);
                 });
-                let exchanged = state.store.space(first_space);
-                assert!(exchanged.contains(b"a") && !exchanged.contains(b"b"), "{request}");
-                assert!(exchanged.remove(b"a"));
+                is_started.recv().unwrap();
+                (0..1_000).for_each(|_| thread::yield_now());
+                state.store.swap_databases(0, 1);
+                drop(locks);
+            });
+        };
+        for policy in [MemoryPolicy::default(), MemoryPolicy::Noeviction] {
+            state.store.set_policy(policy);
+            for request in requests {
+                for _ in 0..10 {
+                    let former = state.store.space(state.store.spaces().of(0));
+                    former.set(b"a", b"v", Expiry::Never).unwrap();
+                    execute_during_exchange(request);
+                    let is_same = former.get(b"a", |value| value == b"v") == Ok(Some(true));
+                    assert!(is_same && former.len() == 1, "{request}, {policy}");
+                    assert_eq!(former.deadline(b"a"), Some(None), "{request}, {policy}");
+                    former.clear_from(0, usize::MAX, true);
+                }
             }
         }
+    }
+
+    #[test]
+    fn database_that_was_exchanged_is_found_again() {
+        let state = state();
+        let first_space = state.store.spaces().of(0);
+        state.store.space(first_space).set(b"a", b"v", Expiry::Never).unwrap();
+        let (found, is_found) = mpsc::channel();
+        let locks = state.store.lock_everything();
+        let read = thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let db = state.store.database(0);
+                found.send(()).unwrap();
+                (db.get(b"a", |_| ()), db.contains(b"a"), db.set(b"a", b"w", Expiry::Never), db.remove(b"a"))
+            });
+            is_found.recv().unwrap();
+            state.store.swap_databases(0, 1);
+            drop(locks);
+            reader.join().unwrap()
+        });
+        assert_eq!(read, (Ok(None), false, Ok(()), true));
+        assert!(state.store.space(first_space).contains(b"a"));
     }
 }

@@ -204,9 +204,15 @@ pub(super) fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<
     if cx.held.is_some() || !uses_keys(spec) || has_other_keys(spec) {
         return None;
     }
-    let db = cx.db();
-    let keys = spec.keys_of(args).unwrap_or_default();
-    Some(cx.state.store.lock(keys.into_iter().map(|name| db.key(name))))
+    let names = spec.keys_of(args).unwrap_or_default();
+    loop {
+        let db = cx.db();
+        let locks = cx.state.store.lock(names.iter().map(|name| db.key(name)));
+        // A database that was exchanged before the locks were acquired has other keys.
+        if db.is_current() {
+            return Some(locks);
+        }
+    }
 }
 
 pub(super) fn uses_keys(spec: &CommandSpec) -> bool {

@@ -23,7 +23,7 @@ pub(super) const EVICTED_PER_SLICE: usize = 32;
 /// A command that is not at its end.
 pub(crate) struct Visit {
     purpose: Purpose,
-    /// Where the entries of the database are: it may be exchanged meanwhile.
+    /// Where the entries are that it walks over: their database may be exchanged meanwhile.
     space: u8,
     cursor: u64,
     /// The number of entries to visit at most.
@@ -105,22 +105,23 @@ impl Visit {
     /// # Errors
     /// The error to reply with: it has ended.
     pub(super) fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
-        let db = cx.space(self.space);
-        let ended = self.visit_some(cx, db)?;
+        let ended = self.visit_some(cx)?;
         if !ended {
-            self.removed_bytes = self.removed_bytes(db);
+            self.removed_bytes = self.removed_bytes(cx.db());
         }
         Ok(ended)
     }
 
-    fn visit_some(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
+    fn visit_some(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        // A walk stays with the entries that it has begun with. A value is stored where its key is at the end.
+        let (walked, db) = (cx.space(self.space), cx.db());
         let count = self.left.min(SLICE);
         self.left -= count;
         self.cursor = match &mut self.purpose {
             Purpose::Edit(edit) => return edit.run_slice(cx, db),
             Purpose::Read(read) => return read.run_slice(cx),
             Purpose::Restore(restore) => return restore.run_slice(cx, db),
-            Purpose::Combine(combination) => return combination.run_slice(cx, db),
+            Purpose::Combine(combination) => return combination.run_slice(cx),
             Purpose::Close(closing) => {
                 let is_closed = closing.wait();
                 if is_closed {
@@ -131,7 +132,7 @@ impl Visit {
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
-                let next = db.scan(self.cursor, count, |name, record| {
+                let next = walked.scan(self.cursor, count, |name, record| {
                     if names.has_type(record) {
                         names.push(name);
                     }
@@ -143,7 +144,7 @@ impl Visit {
                 }
                 next
             }
-            Purpose::Flush { all } => db.clear_from(self.cursor, count, *all),
+            Purpose::Flush { all } => walked.clear_from(self.cursor, count, *all),
             Purpose::Evict => u64::from(cx.state.store.evict_excess(EVICTED_PER_SLICE)),
         };
         let ended = self.cursor == 0 || self.left == 0;

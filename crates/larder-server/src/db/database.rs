@@ -1,4 +1,10 @@
 //! One database of the keyspace: reads, changes and visits of its entries, alone or under the locks of a transaction.
+//!
+//! `SWAPDB` gives a database another space while it holds all locks. A command finds the space first and then locks its key,
+//! and meanwhile the space may have become that of another database: clients that have seen the exchange would see a write
+//! there that nobody has done. So an operation looks at the space again while it holds the lock, and begins again if that
+//! has changed. One that finds no entry looks after it has released the lock: an exchange meanwhile makes it begin again,
+//! and only a second one that restores the order, during the same lookup, would stay unseen.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -9,8 +15,8 @@ use larder_resp::Args;
 
 use super::changes::EntryState;
 use super::{
-    Entry, EntryOp, Expiry, HeldLocks, Key, Object, OutOfMemory, PrefetchBatch, Record, Store, StringEntry,
-    UpdateError, WrongType, held, is_value_of,
+    Entry, EntryOp, Expiry, HeldLocks, Key, KeyLocks, Object, OutOfMemory, PrefetchBatch, Record, Store,
+    StringEntry, UpdateError, WrongType, held, is_value_of,
 };
 use crate::large::{self, LARGE_BYTES};
 use crate::observers::Origin;
@@ -40,14 +46,17 @@ pub(crate) enum Found<R> {
 pub(crate) struct Database<'a> {
     pub(super) store: &'a Store,
     space: u8,
+    /// `None` for whichever database is in the space.
+    index: Option<u8>,
     /// The locks of the transaction that uses it.
     pub(super) held: Option<&'a dyn HeldLocks>,
     pub(super) origin: Origin,
 }
 
 impl<'a> Database<'a> {
-    pub(super) fn new(store: &'a Store, space: u8) -> Self {
-        Database { store, space, held: None, origin: Origin::default() }
+    #[inline]
+    pub(super) fn new(store: &'a Store, space: u8, index: Option<u8>) -> Self {
+        Database { store, space, index, held: None, origin: Origin::default() }
     }
 
     /// The same database, used in a transaction.
@@ -64,6 +73,23 @@ impl<'a> Database<'a> {
     /// Where its entries are in the engine. It stays the same when databases are exchanged.
     pub(crate) fn space(&self) -> u8 {
         self.space
+    }
+
+    /// Whether its entries are there still. This does not change while one of its keys is locked.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.index.is_none_or(|index| self.store.spaces().of(index) == self.space)
+    }
+
+    /// Locks a key of the database, where that is now.
+    pub(super) fn lock_current(mut self, name: &[u8]) -> (Self, KeyLocks<'a>) {
+        loop {
+            self.space = self.index.map_or(self.space, |index| self.store.spaces().of(index));
+            let locks = self.store.lock([self.key(name)]);
+            if self.is_current() {
+                return (self, locks);
+            }
+        }
     }
 
     /// The key of `name` in this database.
@@ -148,9 +174,18 @@ impl<'a> Database<'a> {
     /// Calls `f` with the record of `name`. This counts as a use of the entry.
     #[inline]
     pub(super) fn read<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
-        match self.held {
-            None => self.store.cache.read(self.key(name), f),
-            Some(locks) => held::read(locks, self.key(name), f),
+        if let Some(locks) = self.held {
+            return held::read(locks, self.key(name), f);
+        }
+        let mut f = Some(f);
+        let read_current = |record: &Record| f.take_if(|_| self.is_current()).map(|f| f(record));
+        match self.store.cache.read(self.key(name), read_current) {
+            Some(read @ Some(_)) => read,
+            None if self.is_current() => None,
+            _ => {
+                let (db, locks) = self.lock_current(name);
+                held::read(&locks, db.key(name), f?)
+            }
         }
     }
 
@@ -165,9 +200,19 @@ impl<'a> Database<'a> {
     }
 
     fn peek_entry<R>(&self, name: &[u8], f: impl FnOnce(EntryRef<'_, Record, ()>) -> R) -> Option<R> {
-        match self.held {
-            None => self.store.cache.peek_with(&self.key(name), f),
-            Some(locks) => held::peek(locks, self.key(name), f),
+        if let Some(locks) = self.held {
+            return held::peek(locks, self.key(name), f);
+        }
+        let mut f = Some(f);
+        let peek_current =
+            |entry: EntryRef<'_, Record, ()>| f.take_if(|_| self.is_current()).map(|f| f(entry));
+        match self.store.cache.peek_with(&self.key(name), peek_current) {
+            Some(read @ Some(_)) => read,
+            None if self.is_current() => None,
+            _ => {
+                let (db, locks) = self.lock_current(name);
+                held::peek(&locks, db.key(name), f?)
+            }
         }
     }
 
@@ -285,16 +330,54 @@ impl<'a> Database<'a> {
             return self.change_if_room(name, f);
         }
         let key = self.key(name);
-        let f = |entry: Option<raw::Entry<'_, Object>>| {
+        if let Some(locks) = self.held {
+            return self.change_held(locks, key, f);
+        }
+        let mut f = Some(f);
+        let changed = self.store.cache.update(key, |entry| {
             let before = EntryState::of(entry.as_ref());
-            let (operation, result) = f(entry);
+            let (operation, result) = match f.take_if(|_| self.is_current()) {
+                Some(f) => {
+                    let (operation, result) = f(entry);
+                    (operation, Some(result))
+                }
+                None => (raw::UpdateOp::Keep, None),
+            };
             self.report(key, before, &operation);
             (operation, result)
-        };
-        let changed = match self.held {
-            None => self.store.cache.update(key, f).map(|updated| updated.result),
-            Some(locks) => held::update(locks, key, f),
-        };
+        });
+        match f {
+            Some(f) => self.change_exchanged(name, f),
+            None => changed.ok().and_then(|changed| changed.result).ok_or(OutOfMemory),
+        }
+    }
+
+    /// The same, after the database was exchanged.
+    #[cold]
+    #[inline(never)]
+    fn change_exchanged<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
+    ) -> Result<R, OutOfMemory> {
+        let (db, locks) = self.lock_current(name);
+        db.change_held(&locks, db.key(name), f)
+    }
+
+    /// The same, on these locks.
+    fn change_held<R>(
+        &self,
+        locks: &dyn HeldLocks,
+        key: Key<'_>,
+        f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
+    ) -> Result<R, OutOfMemory> {
+        let changed = held::update(locks, key, |entry| {
+            let before = EntryState::of(entry.as_ref());
+            let (operation, result) = f(entry);
+            let operation = moved_to(key, operation);
+            self.report(key, before, &operation);
+            (operation, result)
+        });
         changed.map_err(|_| OutOfMemory)
     }
 
@@ -355,5 +438,16 @@ impl<'a> Database<'a> {
     /// Entries, including expired ones that are not reclaimed yet.
     pub(crate) fn len(&self) -> usize {
         self.counts().entries as usize
+    }
+}
+
+/// An operation on a key, whose record may have been made for the former space of the database.
+#[inline]
+pub(super) fn moved_to(key: Key<'_>, operation: raw::UpdateOp<Object>) -> raw::UpdateOp<Object> {
+    match operation {
+        raw::UpdateOp::Put(record, ttl) if record.space() != key.space => {
+            raw::UpdateOp::Put(record.with_key(key), ttl)
+        }
+        operation => operation,
     }
 }

@@ -213,13 +213,14 @@ impl Store {
         self.cache.compact(compaction, budget)
     }
 
+    #[inline]
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        self.space(self.spaces().of(index))
+        Database::new(self, self.spaces().of(index), Some(index))
     }
 
-    /// The database in a space: see [`Database::space`].
+    /// Whichever database is in a space: see [`Database::space`].
     pub(crate) fn space(&self, space: u8) -> Database<'_> {
-        Database::new(self, space)
+        Database::new(self, space, None)
     }
 
     /// The spaces of all databases. They change only while all keys are locked.

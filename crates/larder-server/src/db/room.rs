@@ -8,6 +8,7 @@
 use larder_engine::raw::{self, Key, UpdateOp};
 
 use super::changes::EntryState;
+use super::database::moved_to;
 use super::held::{self, HeldLocks};
 use super::{Database, Object, OutOfMemory, Record, Store, charge};
 
@@ -52,11 +53,11 @@ impl Database<'_> {
         name: &[u8],
         f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (UpdateOp<Object>, R),
     ) -> Result<R, OutOfMemory> {
-        let key = self.key(name);
-        match self.held {
-            None => self.change_locked(&self.store.lock([key]), key, f),
-            Some(locks) => self.change_locked(locks, key, f),
+        if let Some(locks) = self.held {
+            return self.change_locked(locks, self.key(name), f);
         }
+        let (db, locks) = self.lock_current(name);
+        db.change_locked(&locks, db.key(name), f)
     }
 
     /// The same, on these locks.
@@ -69,12 +70,13 @@ impl Database<'_> {
         let (mut before, mut to_put) = (EntryState::Missing, None);
         let changed = held::update(locks, key, |entry| {
             before = EntryState::of(entry.as_ref());
-            match f(entry) {
-                (UpdateOp::Put(record, ttl), result) => {
+            let (operation, result) = f(entry);
+            match moved_to(key, operation) {
+                UpdateOp::Put(record, ttl) => {
                     to_put = Some((record, ttl));
                     (UpdateOp::Keep, result)
                 }
-                (operation, result) => {
+                operation => {
                     self.report(key, before, &operation);
                     (operation, result)
                 }

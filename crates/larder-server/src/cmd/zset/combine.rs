@@ -48,8 +48,7 @@ pub(in super::super) fn zdiffstore(cx: &mut Context<'_>, args: Args<'_>) -> Outc
 
 pub(in super::super) fn zintercard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let request = Request::parse(args.skip(1), Operation::Intersection, Purpose::Count, "zintercard")?;
-    let db = cx.db();
-    let mut locked = db.lock(request.names.iter().copied());
+    let (db, mut locked) = cx.lock(|| request.names.iter().copied());
     let (result, options) = request.run(db, &mut locked)?;
     drop(locked);
     cx.integer(result.len().min(options.limit) as i64)
@@ -57,8 +56,7 @@ pub(in super::super) fn zintercard(cx: &mut Context<'_>, args: Args<'_>) -> Outc
 
 fn reply(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &str) -> Outcome {
     let request = Request::parse(args.skip(1), operation, Purpose::Reply, command)?;
-    let db = cx.db();
-    let mut locked = db.lock(request.names.iter().copied());
+    let (db, mut locked) = cx.lock(|| request.names.iter().copied());
     let (result, options) = request.run(db, &mut locked)?;
     drop(locked);
     MemberWriter::new(cx, options.with_scores).write_range(&result, 0..result.len(), false);
@@ -67,9 +65,8 @@ fn reply(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &s
 
 fn store(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &str) -> Outcome {
     let request = Request::parse(args.skip(2), operation, Purpose::Store, command)?;
-    let db = cx.db();
+    let (db, mut locked) = cx.lock(|| request.names.iter().copied().chain([&args[1]]));
     let to = db.key(&args[1]);
-    let mut locked = db.lock(request.names.iter().copied().chain([&args[1]]));
     let (result, _) = request.run(db, &mut locked)?;
     let members = result.len();
     if result.is_empty() {
