@@ -399,6 +399,28 @@ fn new_connections_avoid_threads_that_wait_for_the_keys_of_a_script() {
     assert_eq!(waiting.receive(), Frame::Null);
 }
 
+/// They wait for its keys, but not longer than the limit of the script.
+#[test]
+fn commands_on_all_keys_are_answered_when_a_script_ends_at_its_limit() {
+    let store = Store::new(Some(8 << 20)).unwrap();
+    let config = Config { threads: Some(1), ..Config::default() };
+    let servers = [(); 2].map(|()| TestServer::with_store(config.clone(), store.clone()));
+    let (mut running, mut waiting) = (servers[0].connect(), servers[1].connect());
+    running.call(&["CONFIG", "SET", "busy-reply-threshold", "500"]);
+    for request in [&["INFO"][..], &["DBSIZE"], &["KEYS", "*"]] {
+        run_endless_script(&mut running);
+        let mut beside = servers[0].connect();
+        beside.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        // Until the thread of the script answers nobody.
+        while {
+            beside.send(b"PING\r\n");
+            beside.try_receive().is_ok()
+        } {}
+        assert!(!matches!(waiting.call(request), Frame::Error(_)), "{request:?}");
+        assert!(matches!(running.receive(), Frame::Error(text) if text.contains("500 ms")), "{request:?}");
+    }
+}
+
 /// `SCRIPT FLUSH` by one thread ends what another has compiled, and only `SCRIPT LOAD` or `EVAL` brings it back.
 #[test]
 fn threads_share_the_scripts() {
