@@ -112,6 +112,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Reads entries of the selected database that are not locked together.
+    fn read_database<R>(&self, read: impl Fn(Database<'a>) -> R) -> R {
+        loop {
+            let db = self.db();
+            let result = read(db);
+            // One that was exchanged meanwhile has other entries.
+            if db.is_current() {
+                return result;
+            }
+        }
+    }
+
     /// A database by its index.
     fn database(&self, index: u8) -> Database<'a> {
         self.state.store.database(index).with_locks(self.held).used_by(self.origin())

@@ -138,6 +138,7 @@ mod tests {
     use crate::cmd::test_support::{state, with_request};
     use crate::db::{Expiry, MemoryPolicy};
     use crate::moment::Moment;
+    use crate::state::ServerState;
 
     /// The reply was `OK`, and the destination had its former value: the source expired between two steps.
     #[test]
@@ -154,6 +155,26 @@ mod tests {
         });
         assert!(renamed.is_ok_and(|is_renamed| is_renamed));
         assert_eq!(db.get(b"to", <[u8]>::to_vec), Ok(None), "it has expired with its new name");
+    }
+
+    /// Exchanges two databases while a command waits for the locks. Returns its reply.
+    fn execute_during_exchange(state: &ServerState, request: &str) -> Vec<u8> {
+        let (started, is_started) = mpsc::channel();
+        let locks = state.store.lock_everything();
+        thread::scope(|scope| {
+            let command = scope.spawn(|| {
+                started.send(()).unwrap();
+                with_request(state, request, |cx, args| {
+                    execute(cx, args);
+                    cx.out.clone()
+                })
+            });
+            is_started.recv().unwrap();
+            (0..1_000).for_each(|_| thread::yield_now());
+            state.store.swap_databases(0, 1);
+            drop(locks);
+            command.join().unwrap()
+        })
     }
 
     /// They used the databases as they were before they waited for the locks.
@@ -195,33 +216,32 @@ mod tests {
             "DUMP a",
         ];
         let state = state();
-        let execute_during_exchange = |request: &str| {
-            let (started, is_started) = mpsc::channel();
-            let locks = state.store.lock_everything();
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    started.send(()).unwrap();
-                    // Some fail, because the database has no such key now.
-                    with_request(&state, request, execute);
-                });
-                is_started.recv().unwrap();
-                (0..1_000).for_each(|_| thread::yield_now());
-                state.store.swap_databases(0, 1);
-                drop(locks);
-            });
-        };
         for policy in [MemoryPolicy::default(), MemoryPolicy::Noeviction] {
             state.store.set_policy(policy);
             for request in requests {
                 for _ in 0..10 {
                     let former = state.store.space(state.store.spaces().of(0));
                     former.set(b"a", b"v", Expiry::Never).unwrap();
-                    execute_during_exchange(request);
+                    execute_during_exchange(&state, request);
                     let is_same = former.get(b"a", |value| value == b"v") == Ok(Some(true));
                     assert!(is_same && former.len() == 1, "{request}, {policy}");
                     assert_eq!(former.deadline(b"a"), Some(None), "{request}, {policy}");
                     former.clear_from(0, usize::MAX, true);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn command_without_keys_reads_the_database_that_was_exchanged() {
+        let state = state();
+        for (request, expected) in [("DBSIZE", &b":0\r\n"[..]), ("RANDOMKEY", b"$-1\r\n")] {
+            for _ in 0..20 {
+                let former = state.store.space(state.store.spaces().of(0));
+                former.set(b"a", b"v", Expiry::Never).unwrap();
+                let reply = execute_during_exchange(&state, request);
+                assert_eq!(reply, expected, "{request}");
+                assert!(former.remove(b"a"));
             }
         }
     }
