@@ -102,26 +102,12 @@ impl<'a> Context<'a> {
         &self,
         names: impl Fn() -> N,
     ) -> (Database<'a>, LockedKeys<'a>) {
-        loop {
-            let db = self.db();
-            let locked = db.lock(names());
-            // One that was exchanged before the locks were acquired has other keys.
-            if db.is_current() {
-                return (db, locked);
-            }
-        }
+        self.in_current_database(|db| (db, db.lock(names())))
     }
 
-    /// Reads entries of the selected database that are not locked together.
-    fn read_database<R>(&self, read: impl Fn(Database<'a>) -> R) -> R {
-        loop {
-            let db = self.db();
-            let result = read(db);
-            // One that was exchanged meanwhile has other entries.
-            if db.is_current() {
-                return result;
-            }
-        }
+    /// Calls `f`, which locks keys of the selected database or reads them: again if it was exchanged meanwhile.
+    fn in_current_database<R>(&self, f: impl Fn(Database<'a>) -> R) -> R {
+        self.state.store.in_current_spaces(|_| f(self.db()))
     }
 
     /// A database by its index.

@@ -146,15 +146,10 @@ fn lock_and_record<'a>(
     cx: &Context<'a>,
     pairs: Args<'_>,
 ) -> Result<(Database<'a>, LockedKeys<'a>, Vec<Record>), CommandError> {
-    loop {
-        let db = cx.db();
+    cx.in_current_database(|db| {
         let records = records(cx, db, pairs)?;
-        let locked = db.lock(names(pairs));
-        // A database that was exchanged before the locks were acquired has other keys.
-        if db.is_current() {
-            return Ok((db, locked, records));
-        }
-    }
+        Ok((db, db.lock(names(pairs)), records))
+    })
 }
 
 /// The records of all pairs. An error if they cannot be in the store together: nothing has changed then.

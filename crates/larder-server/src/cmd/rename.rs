@@ -76,16 +76,10 @@ pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Locks two keys, each given by its database and name.
 fn lock_both<'a, 'n>(cx: &Context<'a>, names: [(u8, &'n [u8]); 2]) -> (LockedKeys<'a>, [Key<'n>; 2]) {
-    let store = &cx.state.store;
-    loop {
-        let spaces = store.spaces();
+    cx.state.store.in_current_spaces(|spaces| {
         let keys = names.map(|(database, name)| Key { space: spaces.of(database), name });
-        let locked = cx.db().lock_keys(keys);
-        // Databases that were exchanged before the locks were acquired have other keys.
-        if store.spaces() == spaces {
-            return (locked, keys);
-        }
-    }
+        (cx.db().lock_keys(keys), keys)
+    })
 }
 
 /// Copies an entry with its deadline; returns whether there is one.

@@ -235,15 +235,10 @@ impl<'a> Request<'a> {
         if locks_all {
             return store.lock_everything();
         }
-        loop {
-            let spaces = store.spaces();
+        store.in_current_spaces(|spaces| {
             let space = spaces.of(cx.session.database());
-            let locks = store.lock(self.keys().map(|name| Key { space, name }));
-            // Databases that were exchanged before the locks were acquired have other keys.
-            if store.spaces() == spaces {
-                return locks;
-            }
-        }
+            store.lock(self.keys().map(|name| Key { space, name }))
+        })
     }
 
     /// Runs the script once, and restores what it has changed of the connection. Returns the names of the keys that it has

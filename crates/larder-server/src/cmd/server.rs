@@ -33,7 +33,7 @@ pub(super) fn time(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 }
 
 pub(super) fn dbsize(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    let keys = cx.read_database(|db| db.len());
+    let keys = cx.in_current_database(|db| db.len());
     cx.integer(keys as i64)
 }
 

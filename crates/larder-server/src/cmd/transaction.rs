@@ -185,18 +185,13 @@ fn has_changed(watches: &Watches, locks: &KeyLocks<'_>) -> bool {
 /// Locks the keys of all commands, and the watched ones.
 fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> KeyLocks<'a> {
     let store = &cx.state.store;
-    loop {
-        let spaces = store.spaces();
+    store.in_current_spaces(|spaces| {
         let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
-        let Some(keys) = keys(spaces, transaction, cx.session.database()) else {
-            return store.lock_everything();
-        };
-        let locks = store.lock(keys.into_iter().chain(watched));
-        // Databases that were exchanged before the locks were acquired have other keys.
-        if store.spaces() == spaces {
-            return locks;
+        match keys(spaces, transaction, cx.session.database()) {
+            Some(keys) => store.lock(keys.into_iter().chain(watched)),
+            None => store.lock_everything(),
         }
-    }
+    })
 }
 
 /// Locks the keys of one command, if they are known and not locked yet.
@@ -205,14 +200,7 @@ pub(super) fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<
         return None;
     }
     let names = spec.keys_of(args).unwrap_or_default();
-    loop {
-        let db = cx.db();
-        let locks = cx.state.store.lock(names.iter().map(|name| db.key(name)));
-        // A database that was exchanged before the locks were acquired has other keys.
-        if db.is_current() {
-            return Some(locks);
-        }
-    }
+    Some(cx.in_current_database(|db| cx.state.store.lock(names.iter().map(|name| db.key(name)))))
 }
 
 pub(super) fn uses_keys(spec: &CommandSpec) -> bool {

@@ -77,19 +77,16 @@ impl<'a> Database<'a> {
 
     /// Whether its entries are there still. This does not change while one of its keys is locked.
     #[inline]
-    pub(crate) fn is_current(&self) -> bool {
+    fn is_current(&self) -> bool {
         self.index.is_none_or(|index| self.store.spaces().of(index) == self.space)
     }
 
     /// Locks a key of the database, where that is now.
-    pub(super) fn lock_current(mut self, name: &[u8]) -> (Self, KeyLocks<'a>) {
-        loop {
-            self.space = self.index.map_or(self.space, |index| self.store.spaces().of(index));
-            let locks = self.store.lock([self.key(name)]);
-            if self.is_current() {
-                return (self, locks);
-            }
-        }
+    pub(super) fn lock_current(self, name: &[u8]) -> (Self, KeyLocks<'a>) {
+        self.store.in_current_spaces(|spaces| {
+            let db = Database { space: self.index.map_or(self.space, |index| spaces.of(index)), ..self };
+            (db, self.store.lock([db.key(name)]))
+        })
     }
 
     /// The key of `name` in this database.

@@ -229,6 +229,19 @@ impl Store {
         Spaces(self.spaces.load(Ordering::Relaxed))
     }
 
+    /// Calls `f`, which locks keys or reads them, with the spaces of all databases: again if databases were exchanged
+    /// meanwhile, because they had other keys then.
+    #[inline]
+    pub(crate) fn in_current_spaces<R>(&self, mut f: impl FnMut(Spaces) -> R) -> R {
+        loop {
+            let spaces = self.spaces();
+            let result = f(spaces);
+            if self.spaces() == spaces {
+                return result;
+            }
+        }
+    }
+
     /// Exchanges two databases. All keys must be locked, so that no transaction sees a part of it.
     pub(crate) fn swap_databases(&self, first: u8, second: u8) {
         if first != second {
