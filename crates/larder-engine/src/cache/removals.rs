@@ -42,7 +42,8 @@ impl<K, V> DerefMut for Removals<'_, K, V> {
 impl<K, V> Drop for Removals<'_, K, V> {
     #[inline]
     fn drop(&mut self) {
-        if !self.entries.is_empty() {
+        // A single entry that nobody is told of is dropped with this.
+        if self.entries.are_several() || !self.entries.is_empty() && self.cache.has_listener() {
             self.tell_all();
         }
     }

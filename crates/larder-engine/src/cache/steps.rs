@@ -422,6 +422,10 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 }
 
 impl<K, V> Cache<K, V> {
+    pub(super) fn has_listener(&self) -> bool {
+        self.inner.settings.listener.is_some()
+    }
+
     pub(crate) fn notify(&self, key: &K, value: &V, cause: Cause) {
         if let Some(listener) = &self.inner.settings.listener {
             listener(key, value, cause);

@@ -63,6 +63,10 @@ impl<K, V> RemovedEntries<K, V> {
         self.first.is_none()
     }
 
+    pub(crate) fn are_several(&self) -> bool {
+        !self.more.is_empty()
+    }
+
     pub(crate) fn push(&mut self, key: K, value: V, cause: Cause) {
         if self.first.is_none() {
             self.first = Some((key, value, cause));
