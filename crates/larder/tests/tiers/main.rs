@@ -29,6 +29,7 @@ mod single_flight;
 mod spaces;
 mod tags;
 mod tls;
+mod unpolled;
 
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};

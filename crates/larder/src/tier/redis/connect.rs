@@ -6,8 +6,9 @@ use crate::tier::{ServerId, TierError};
 use parking_lot::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisError, Value};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Semaphore;
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
 /// connection must not be executed after later ones.
@@ -25,14 +26,34 @@ pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
 /// One connection, which is opened when it is needed, and again when it is lost.
 #[derive(Default)]
 pub(super) struct Connector {
+    slot: Arc<Slot>,
+    /// The last attempt to open a connection: concurrent callers share one.
+    attempt: Mutex<Option<Arc<Attempt>>>,
+}
+
+/// The connection of a [`Connector`].
+#[derive(Default)]
+struct Slot {
     open: Mutex<Option<Arc<Open>>>,
-    /// Locked while connecting, so that concurrent callers open one connection. Why the last attempt failed.
-    connecting: tokio::sync::Mutex<Option<TierError>>,
-    /// How many attempts have failed.
-    failures: AtomicU64,
     /// Consecutive timeouts.
     timeouts: AtomicU32,
     abandoned: Mutex<Option<Abandoned>>,
+}
+
+/// An attempt to open a connection. A task makes it: a caller that leaves, or that is not polled, holds up nobody.
+struct Attempt {
+    result: OnceLock<Result<Arc<Open>, TierError>>,
+    /// Closed at the end. It wakes its waiters in order; a watch channel would not.
+    end: Semaphore,
+}
+
+/// Ends an attempt, also if its runtime ends before it.
+struct EndOnDrop(Arc<Attempt>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end.close();
+    }
 }
 
 /// An abandoned connection. Its commands must not be executed after those of the next connection.
@@ -45,7 +66,11 @@ struct Abandoned {
 
 impl Connector {
     /// Sends a pipeline. Returns one value for each command; errors of the server are values.
-    pub(super) async fn send(&self, address: &Address, pipeline: &Pipeline) -> Result<Vec<Value>, TierError> {
+    pub(super) async fn send(
+        &self,
+        address: &Arc<Address>,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, TierError> {
         let open = self.connected(address).await?;
         self.send_on(&open, address, pipeline).await
     }
@@ -53,7 +78,7 @@ impl Connector {
     /// The same for requests that may be executed twice: if the connection is closed, they are sent once more.
     pub(super) async fn send_repeatable(
         &self,
-        address: &Address,
+        address: &Arc<Address>,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, TierError> {
         match self.send(address, pipeline).await {
@@ -66,7 +91,7 @@ impl Connector {
     pub(super) async fn send_on(
         &self,
         open: &Open,
-        address: &Address,
+        address: &Arc<Address>,
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, TierError> {
         let answers = send(&mut open.connection.clone(), pipeline).await;
@@ -76,7 +101,7 @@ impl Connector {
     /// Sends a command that may be executed twice, as [`Connector::send_repeatable`] does: cheaper than a pipeline of one.
     pub(super) async fn send_repeatable_command(
         &self,
-        address: &Address,
+        address: &Arc<Address>,
         command: &Cmd,
     ) -> Result<Value, TierError> {
         match self.send_command(address, command).await {
@@ -85,7 +110,7 @@ impl Connector {
         }
     }
 
-    async fn send_command(&self, address: &Address, command: &Cmd) -> Result<Value, TierError> {
+    async fn send_command(&self, address: &Arc<Address>, command: &Cmd) -> Result<Value, TierError> {
         let open = self.connected(address).await?;
         let answer = open.connection.clone().req_packed_command(command).await;
         let [answer] = self.settle(&open, address, answer.map(|answer| [answer]).map_err(Failed::from))?;
@@ -96,7 +121,7 @@ impl Connector {
     fn settle<A: AsRef<[Value]>>(
         &self,
         open: &Open,
-        address: &Address,
+        address: &Arc<Address>,
         answers: Result<A, Failed>,
     ) -> Result<A, TierError> {
         match &answers {
@@ -104,11 +129,11 @@ impl Connector {
                 address.demoted();
                 return Err(TierError::NoReply("the server is not a primary".into()));
             }
-            Ok(_) => self.timeouts.store(0, Ordering::Relaxed),
-            Err(Failed::Broken(_)) => self.abandon(open),
+            Ok(_) => self.slot.timeouts.store(0, Ordering::Relaxed),
+            Err(Failed::Broken(_)) => self.slot.abandon(open),
             Err(Failed::TimedOut(_)) => {
-                if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_TIMEOUTS {
-                    self.abandon(open);
+                if self.slot.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_TIMEOUTS {
+                    self.slot.abandon(open);
                 }
             }
         }
@@ -117,7 +142,7 @@ impl Connector {
 
     /// Drops a connection to another server than this one.
     pub(super) fn keep_only(&self, server: &ServerId) {
-        let mut open = self.open.lock();
+        let mut open = self.slot.open.lock();
         if open.as_ref().is_some_and(|open| open.server != *server) {
             *open = None;
         }
@@ -125,35 +150,49 @@ impl Connector {
 
     /// Abandons the connection because its state is unknown.
     pub(super) fn reset(&self) {
-        let open = self.open.lock().clone();
+        let open = self.slot.open.lock().clone();
         if let Some(open) = open {
-            self.abandon(&open);
+            self.slot.abandon(&open);
         }
     }
 
-    pub(super) async fn connected(&self, address: &Address) -> Result<Arc<Open>, TierError> {
-        if let Some(open) = self.current(address) {
+    pub(super) async fn connected(&self, address: &Arc<Address>) -> Result<Arc<Open>, TierError> {
+        if let Some(open) = self.slot.current(address) {
             return Ok(open);
         }
-        let failures = self.failures.load(Ordering::Acquire);
-        let mut last_failure = self.connecting.lock().await;
-        if let Some(open) = self.current(address) {
-            return Ok(open);
+        // Twice, because the runtime of the first attempt may end meanwhile.
+        for _ in 0..2 {
+            let attempt = self.attempt(address);
+            _ = attempt.end.acquire().await;
+            if let Some(result) = attempt.result.get() {
+                return result.clone();
+            }
         }
-        // Who has waited for an attempt that failed does not make another one: many would wait for one timeout each.
-        if let Some(error) = &*last_failure
-            && self.failures.load(Ordering::Acquire) != failures
-        {
-            return Err(error.clone());
-        }
-        let opened = self.open_next(address).await;
-        if let Err(error) = &opened {
-            *last_failure = Some(error.clone());
-            self.failures.fetch_add(1, Ordering::Release);
-        }
-        opened
+        Err(TierError::NoReply("the runtime that was to open a connection has ended".into()))
     }
 
+    /// The attempt under way, or a new one.
+    fn attempt(&self, address: &Arc<Address>) -> Arc<Attempt> {
+        let mut last = self.attempt.lock();
+        if let Some(attempt) = last.as_ref().filter(|attempt| !attempt.end.is_closed()) {
+            return attempt.clone();
+        }
+        let attempt = Arc::new(Attempt { result: OnceLock::new(), end: Semaphore::new(0) });
+        *last = Some(attempt.clone());
+        let (slot, address, ending) = (self.slot.clone(), address.clone(), EndOnDrop(attempt.clone()));
+        tokio::spawn(async move {
+            let result = match slot.current(&address) {
+                // The attempt before this one has opened it meanwhile.
+                Some(open) => Ok(open),
+                None => slot.open_next(&address).await,
+            };
+            _ = ending.0.result.set(result);
+        });
+        attempt
+    }
+}
+
+impl Slot {
     async fn open_next(&self, address: &Address) -> Result<Arc<Open>, TierError> {
         let mut opened = address.open_accepted().await?;
         let abandoned = self.abandoned.lock().clone();
