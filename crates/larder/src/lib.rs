@@ -72,6 +72,7 @@ mod reach;
 mod schema;
 mod shared;
 mod stats;
+mod task;
 #[doc(hidden)]
 pub mod tier;
 mod unwind;

@@ -18,6 +18,7 @@ use crate::events::Event;
 use crate::key::MemoryKey;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::reach::Reach;
+use crate::task::in_task;
 use crate::tier::{BATCH, CompareAndSet, Operation, OperationResult, Stamps, Transaction};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -28,13 +29,8 @@ use tracing::Instrument;
 pub(crate) async fn spawn_mutation<T: Send + 'static>(
     mutation: impl Future<Output = Result<T, CacheError>> + Send + 'static,
 ) -> Result<T, CacheError> {
-    match tokio::spawn(mutation.instrument(tracing::debug_span!("larder.mutation"))).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_cancelled) => Err(CacheError::Redis("the runtime shut down".into())),
-        },
-    }
+    let done = in_task(mutation.instrument(tracing::debug_span!("larder.mutation"))).await;
+    done.unwrap_or_else(|| Err(CacheError::Redis("the runtime shut down".into())))
 }
 
 impl Coordinator {

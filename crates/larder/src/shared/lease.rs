@@ -11,6 +11,7 @@ use crate::events::{Event, EventKey};
 use crate::node::StartState;
 use crate::node::sealing::{NewEntry, Sealing};
 use crate::policy::Lifetime;
+use crate::task::in_task;
 use crate::view::WriteOptions;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +106,15 @@ impl SharedLease {
     /// # Panics
     /// Outside a tokio runtime, if the cache has Redis.
     pub async fn commit(self, bytes: Vec<u8>, options: &WriteOptions) -> Committed {
+        if self.start.view.node().redis.is_none() {
+            return self.store(bytes, options).await;
+        }
+        let options = options.clone();
+        // Others wait for the stores of a node.
+        in_task(async move { self.store(bytes, &options).await }).await.unwrap_or(Committed::Refused)
+    }
+
+    async fn store(self, bytes: Vec<u8>, options: &WriteOptions) -> Committed {
         let LoadStart { view, redis_key, state, at, started, .. } = &self.start;
         let (coordinator, node) = (view.coordinator(), view.node());
         let (cost, id) = (started.elapsed(), self.condition.id());

@@ -10,6 +10,8 @@ use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
 use crate::node::sealing::{DecodedEntry, OpenedEntry};
 use crate::policy::Lifetime;
+use crate::task::in_task;
+use std::sync::Arc;
 
 /// A [`View`] that can only be read.
 pub struct ReadView<K: ?Sized, V, E = std::convert::Infallible>(pub(crate) View<K, V, E>);
@@ -59,7 +61,7 @@ where
 {
     /// The value in memory or in Redis, if either has a valid one. Does not wait for running loads.
     ///
-    /// Cancel safe. Cost: a shard lock; on a miss in memory one round trip to Redis, if there is one.
+    /// Cancel safe; what Redis replies to a dropped call is kept in memory. Cost: a shard lock; on a miss in memory one round trip to Redis, if there is one.
     ///
     /// # Panics
     /// Outside a tokio runtime, if Redis is asked.
@@ -73,7 +75,7 @@ where
         match state.node().lookup(&state.config, &key) {
             MemoryLookup::Hit(fetched) => found = Some(fetched),
             missed => {
-                let missed = MissedKey::new(0, &key, missed).into_iter().collect();
+                let missed = MissedKey::new(0, key.clone(), missed).into_iter().collect();
                 state.read_from_redis(missed, std::slice::from_mut(&mut found)).await;
             }
         }
@@ -111,7 +113,7 @@ where
                     if all_missed.is_empty() {
                         all_missed.reserve_exact(keys.len() - index);
                     }
-                    all_missed.extend(MissedKey::new(index, key, missed));
+                    all_missed.extend(MissedKey::new(index, key.clone(), missed));
                     None
                 }
             });
@@ -135,27 +137,41 @@ where
 }
 
 impl<V: Send + Sync + 'static> ViewState<V> {
-    /// Looks up Redis for the keys that memory could not answer.
-    async fn read_from_redis(&self, mut all_missed: Vec<MissedKey<'_>>, answers: &mut [Option<Fetched<V>>]) {
-        let (coordinator, node) = (&self.coordinator, self.node());
-        if node.redis.is_none() {
+    /// Looks up Redis for the keys that memory could not answer. In a task, because loads of these keys wait for the end.
+    async fn read_from_redis(
+        self: &Arc<Self>,
+        all_missed: Vec<MissedKey>,
+        answers: &mut [Option<Fetched<V>>],
+    ) {
+        if self.node().redis.is_none() {
             return;
         }
+        let state = self.clone();
+        let found = in_task(async move { state.find_in_redis(all_missed).await }).await;
+        for (index, fetched) in found.into_iter().flatten() {
+            answers[index] = Some(fetched);
+        }
+    }
+
+    /// The values of these keys that Redis has, or memory if Redis does not reply, by their positions.
+    async fn find_in_redis(&self, mut all_missed: Vec<MissedKey>) -> Vec<(usize, Fetched<V>)> {
+        let (coordinator, node) = (&self.coordinator, self.node());
+        let mut found = Vec::with_capacity(all_missed.len());
         coordinator.ensure_connected().await;
         if let [missed] = &all_missed[..]
             && let Some(candidate) = missed.unproved_candidate()
-            && let Some(fetched) = self.revalidated(missed.key, candidate).await
+            && let Some(fetched) = self.revalidated(&missed.key, candidate).await
         {
-            answers[missed.index] = Some(fetched);
-            return;
+            found.push((missed.index, fetched));
+            return found;
         }
         let (epoch, generation) = (node.ledger.epoch(), node.trust.generation());
         let mut redis_keys = Vec::with_capacity(all_missed.len());
         all_missed.retain_mut(|missed| {
-            let redis_key = self.redis_key(missed.key);
+            let redis_key = self.redis_key(&missed.key);
             if coordinator.replay_log.blocks(&redis_key) {
                 // What this node stored since is valid until it can be compared with Redis.
-                answers[missed.index] = self.valid_without_redis(missed);
+                found.extend(self.valid_without_redis(missed));
                 return false;
             }
             missed.tracked_writes = node.tracked_writes.count(&redis_key);
@@ -163,14 +179,14 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             true
         });
         if redis_keys.is_empty() {
-            return;
+            return found;
         }
         let (lookups, clock) = match coordinator.lookup_redis(&redis_keys, Purpose::Read).await {
             Ok(reply) => reply,
             Err(error) => {
                 node.observers.report(&error);
-                all_missed.iter().for_each(|missed| answers[missed.index] = self.valid_without_redis(missed));
-                return;
+                found.extend(all_missed.iter().filter_map(|missed| self.valid_without_redis(missed)));
+                return found;
             }
         };
         let decoded =
@@ -196,9 +212,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 if let Some(ticket) = ticket {
                     node.commit_at(redis_key, ticket, &entry, tracked_writes, clocks.now);
                 }
-                answers[missed.index] = node.fetched(entry, Source::Redis, false);
+                let fetched = node.fetched(entry, Source::Redis, false);
+                found.extend(fetched.map(|fetched| (missed.index, fetched)));
             }
         }
+        found
     }
 
     /// A candidate that Redis has too, if it is valid.
@@ -207,10 +225,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         self.fetched_if_valid(candidate, validity?)
     }
 
-    /// A candidate that is valid although Redis does not reply.
-    fn valid_without_redis(&self, missed: &MissedKey<'_>) -> Option<Fetched<V>> {
+    /// A candidate that is valid although Redis does not reply, with its position.
+    fn valid_without_redis(&self, missed: &MissedKey) -> Option<(usize, Fetched<V>)> {
         let candidate = missed.unproved_candidate()?;
-        self.fetched_if_valid(candidate, self.node().judge_without_redis(candidate.entry.state()))
+        let validity = self.node().judge_without_redis(candidate.entry.state());
+        Some((missed.index, self.fetched_if_valid(candidate, validity)?))
     }
 
     fn fetched_if_valid(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
@@ -246,19 +265,19 @@ impl<V: Send + Sync + 'static> ViewState<V> {
 }
 
 /// A key that memory could not answer.
-struct MissedKey<'k> {
+struct MissedKey {
     /// The position among the answers.
     index: usize,
-    key: &'k KeyBuf,
+    key: KeyBuf,
     ticket: Option<MemoryTicket>,
     candidate: Option<Candidate>,
     /// The count of tracked writes of the key before Redis was looked up.
     tracked_writes: u64,
 }
 
-impl<'k> MissedKey<'k> {
+impl MissedKey {
     /// `None` for a hit.
-    fn new<V>(index: usize, key: &'k KeyBuf, lookup: MemoryLookup<V>) -> Option<Self> {
+    fn new<V>(index: usize, key: KeyBuf, lookup: MemoryLookup<V>) -> Option<Self> {
         let (ticket, candidate) = match lookup {
             MemoryLookup::Lead { ticket, candidate } => (Some(ticket), candidate),
             MemoryLookup::Follow(waiter) => (None, waiter.candidate),
