@@ -4,6 +4,12 @@ use super::SharedView;
 use crate::node::entry::{EntryState, Validity, nanos};
 use crate::node::validity::Proof;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::MutexGuard;
+use tokio::time::timeout;
+
+/// How long a comparison waits for another one: most replies take less time.
+const MAX_TURN: Duration = Duration::from_millis(100);
 
 /// What tells whether the bytes that a caller of a [`SharedView`] keeps may still be served: when they were loaded, their
 /// tags, and how long they are fresh. It does not hold the bytes. About 200 bytes, and [`SharedCopy::heap_bytes`].
@@ -94,7 +100,7 @@ impl SharedView {
     pub async fn revalidate(&self, key: &[u8], copy: &SharedCopy) -> Validity {
         let (node, redis_key) = (self.node(), self.redis_key(key));
         let called_at = nanos(node.now());
-        let _one_at_a_time = self.0.comparisons[copy.invalidations.index % super::COMPARISONS].lock().await;
+        let _one_at_a_time = self.one_at_a_time(copy.invalidations.index).await;
         let validity = self.validity(copy);
         if validity != Validity::Unknown || !node.is_enabled() {
             return validity;
@@ -114,6 +120,15 @@ impl SharedView {
             Some(validity) => validity,
             None if copy.invalidations.is_current(self) => node.judge_without_redis(&copy.state),
             None => Validity::Unknown,
+        }
+    }
+
+    /// The turn to compare a key of this position. Whoever has it may not be polled: then others compare beside it.
+    async fn one_at_a_time(&self, position: usize) -> Option<MutexGuard<'_, ()>> {
+        let comparison = &self.0.comparisons[position % super::COMPARISONS];
+        match comparison.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(_) => timeout(MAX_TURN, comparison.lock()).await.ok(),
         }
     }
 }
