@@ -44,6 +44,15 @@ pub(super) struct Open {
     closed: Arc<AtomicBool>,
 }
 
+/// Sets the flag when the task of the connection ends, which has this: with its runtime it ends without a push.
+struct CloseOnDrop(Arc<AtomicBool>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 impl Open {
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
@@ -163,10 +172,10 @@ impl Address {
     /// Opens a connection to the accepted server.
     pub(super) async fn open_accepted(&self) -> Result<Open, TierError> {
         let closed = Arc::new(AtomicBool::new(false));
-        let has_closed = closed.clone();
+        let closing = CloseOnDrop(closed.clone());
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
             if push.kind == PushKind::Disconnection {
-                has_closed.store(true, Ordering::Release);
+                closing.0.store(true, Ordering::Release);
             }
             Ok::<(), redis::aio::SendError>(())
         });
