@@ -1,6 +1,8 @@
-//! The attributes of both derive macros: name and version of a type, and flags of fields.
+//! The attributes of both derive macros: name and version of a type, and flags of fields. What a macro does not know is
+//! refused, wherever it is: an attribute without an effect would be a mistake that nobody sees.
 
-use syn::{Attribute, DeriveInput, Generics, LitInt, LitStr, Result, parse_quote};
+use syn::meta::ParseNestedMeta;
+use syn::{Attribute, DeriveInput, GenericParam, LitInt, LitStr, Result};
 
 /// The attributes of a type.
 pub(crate) struct TypeAttributes {
@@ -11,48 +13,81 @@ pub(crate) struct TypeAttributes {
 impl TypeAttributes {
     /// Parses `#[attribute(name = "…", version = …)]`.
     pub(crate) fn parse(input: &DeriveInput, attribute_name: &str) -> Result<Self> {
-        let mut attributes = TypeAttributes { name: input.ident.to_string(), version: None };
-        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident(attribute_name)) {
+        let (mut type_name, mut version) = (None, None);
+        for attribute in with_name(&input.attrs, attribute_name) {
             attribute.parse_nested_meta(|meta| {
                 if meta.path.is_ident("name") {
                     let name: LitStr = meta.value()?.parse()?;
-                    attributes.name = name.value();
                     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-                    if attributes.name.is_empty() || !attributes.name.chars().all(is_allowed) {
+                    if name.value().is_empty() || !name.value().chars().all(is_allowed) {
                         return Err(syn::Error::new(
                             name.span(),
                             "a name consists of letters, digits and the characters _-.",
                         ));
                     }
+                    set_once(&mut type_name, name.value(), &meta)
                 } else if meta.path.is_ident("version") {
-                    attributes.version = Some(meta.value()?.parse::<LitInt>()?.base10_parse()?);
+                    set_once(&mut version, meta.value()?.parse::<LitInt>()?.base10_parse()?, &meta)
                 } else {
-                    return Err(meta.error("unknown attribute, expected name or version"));
+                    Err(unknown(&meta, attribute_name, "a type takes `name` and `version`"))
                 }
-                Ok(())
             })?;
         }
-        Ok(attributes)
+        Ok(TypeAttributes { name: type_name.unwrap_or_else(|| input.ident.to_string()), version })
     }
 }
 
 /// Whether a field has the flag `#[attribute(flag)]`.
 pub(crate) fn has_flag(attributes: &[Attribute], attribute_name: &str, flag: &str) -> Result<bool> {
-    let mut has_flag = false;
-    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident(attribute_name)) {
-        attribute.parse_nested_meta(|meta| {
-            has_flag |= meta.path.is_ident(flag);
-            if has_flag { Ok(()) } else { Err(meta.error(format!("unknown attribute, expected {flag}"))) }
+    let mut has_flag = None;
+    for attribute in with_name(attributes, attribute_name) {
+        attribute.parse_nested_meta(|meta| match meta.path.is_ident(flag) {
+            true => set_once(&mut has_flag, true, &meta),
+            false => Err(unknown(&meta, attribute_name, &format!("a field takes `{flag}`"))),
         })?;
     }
-    Ok(has_flag)
+    Ok(has_flag.unwrap_or(false))
 }
 
-/// Adds a bound to every type parameter.
-pub(crate) fn with_bound(generics: &Generics, bound: &syn::Path) -> Generics {
-    let mut generics = generics.clone();
-    for parameter in generics.type_params_mut() {
-        parameter.bounds.push(parse_quote!(#bound));
+/// Refuses the attribute where it has no meaning.
+pub(crate) fn refuse(attributes: &[Attribute], attribute_name: &str, reason: &str) -> Result<()> {
+    match with_name(attributes, attribute_name).next() {
+        None => Ok(()),
+        Some(attribute) => {
+            let message = format!("`#[{attribute_name}(…)]` is not allowed on {reason}");
+            Err(syn::Error::new_spanned(attribute, message))
+        }
     }
-    generics
+}
+
+/// Refuses the attribute on lifetimes, type parameters and constants.
+pub(crate) fn refuse_on_parameters(input: &DeriveInput, attribute_name: &str, allowed: &str) -> Result<()> {
+    input.generics.params.iter().try_for_each(|parameter| {
+        let attributes = match parameter {
+            GenericParam::Lifetime(parameter) => &parameter.attrs,
+            GenericParam::Type(parameter) => &parameter.attrs,
+            GenericParam::Const(parameter) => &parameter.attrs,
+        };
+        refuse(attributes, attribute_name, &format!("a generic parameter; {allowed}"))
+    })
+}
+
+fn with_name<'a>(attributes: &'a [Attribute], name: &'a str) -> impl Iterator<Item = &'a Attribute> {
+    attributes.iter().filter(move |attribute| attribute.path().is_ident(name))
+}
+
+fn set_once<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(meta.error(format!("`{}` is given more than once", name_of(meta)))),
+    }
+}
+
+fn unknown(meta: &ParseNestedMeta<'_>, attribute_name: &str, allowed: &str) -> syn::Error {
+    meta.error(format!("unknown `{}` in `#[{attribute_name}(…)]`: {allowed}", name_of(meta)))
+}
+
+fn name_of(meta: &ParseNestedMeta<'_>) -> String {
+    let segments: Vec<_> = meta.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    segments.join("::")
 }

@@ -1,14 +1,18 @@
 //! `CacheKey`: writes the name, the version, the variant, and each field with its length as a prefix.
 
-use crate::attributes::{TypeAttributes, with_bound};
+use crate::attributes::{TypeAttributes, refuse, refuse_on_parameters};
+use crate::bounds::with_bound;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Fields, Result, parse_quote};
 
 const DEFAULT_VERSION: u32 = 1;
 
+const ALLOWED: &str = "on the type it takes `name` and `version`";
+
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = TypeAttributes::parse(input, "key")?;
+    refuse_attributes_within(input)?;
     let head = format!("{}@{}", attributes.name, attributes.version.unwrap_or(DEFAULT_VERSION));
     let body = match &input.data {
         Data::Struct(data) => {
@@ -46,6 +50,26 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     })
+}
+
+/// Every field and the name of every variant are parts of the key, so they have no attributes.
+fn refuse_attributes_within(input: &DeriveInput) -> Result<()> {
+    let refuse_on_fields = |fields: &Fields| {
+        let reason = format!("a field: every field is a part of the key; {ALLOWED}");
+        fields.iter().try_for_each(|field| refuse(&field.attrs, "key", &reason))
+    };
+    match &input.data {
+        Data::Struct(data) => refuse_on_fields(&data.fields)?,
+        Data::Enum(data) => {
+            let reason = format!("a variant: the name of a variant is a part of the key; {ALLOWED}");
+            for variant in &data.variants {
+                refuse(&variant.attrs, "key", &reason)?;
+                refuse_on_fields(&variant.fields)?;
+            }
+        }
+        Data::Union(_) => {}
+    }
+    refuse_on_parameters(input, "key", ALLOWED)
 }
 
 /// The pattern that binds the fields, and the statements that write them.

@@ -1,8 +1,11 @@
 //! The derive macros of the crate `larder`, which re-exports them: [`macro@CacheKey`] and [`macro@Schema`].
 
 mod attributes;
+mod bounds;
 mod key;
 mod schema;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -59,6 +62,15 @@ use syn::{DeriveInput, parse_macro_input};
 /// #[derive(larder::CacheKey)]
 /// #[key(name = "a:b")]
 /// struct Colon;
+/// ```
+/// Nor does an attribute on a field or a variant: every field is a part of the key.
+/// ```compile_fail
+/// #[derive(larder::CacheKey)]
+/// struct Page {
+///     id: u64,
+///     #[key(skip)]
+///     request: u64,
+/// }
 /// ```
 #[proc_macro_derive(CacheKey, attributes(key))]
 pub fn derive_cache_key(input: TokenStream) -> TokenStream {

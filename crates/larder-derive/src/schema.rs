@@ -1,18 +1,23 @@
 //! `Schema`: computes a number from names and from the schemas of the field types.
 
-use crate::attributes::{TypeAttributes, has_flag, with_bound};
+use crate::attributes::{TypeAttributes, has_flag, refuse, refuse_on_parameters};
+use crate::bounds::with_bound;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Fields, Result, parse_quote};
 
+const ALLOWED: &str = "on the type it takes `name` and `version`, on a field `opaque`";
+
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = TypeAttributes::parse(input, "schema")?;
+    refuse_on_parameters(input, "schema", ALLOWED)?;
     let head = format!("{}@{}", attributes.name, attributes.version.unwrap_or(0));
     let steps = match &input.data {
         Data::Struct(data) => fields(&data.fields)?,
         Data::Enum(data) => {
             let mut steps = TokenStream::new();
             for variant in &data.variants {
+                refuse(&variant.attrs, "schema", &format!("a variant; {ALLOWED}"))?;
                 let (name, fields) = (format!("/{}", variant.ident), fields(&variant.fields)?);
                 steps.extend(quote!(schema = ::larder::mix_schema(schema, #name, 0); #fields));
             }
