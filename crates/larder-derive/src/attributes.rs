@@ -1,8 +1,10 @@
 //! The attributes of both derive macros: name and version of a type, and flags of fields. What a macro does not know is
 //! refused, wherever it is: an attribute without an effect would be a mistake that nobody sees.
 
+use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, DeriveInput, GenericParam, LitInt, LitStr, Result};
+use syn::{Attribute, DeriveInput, GenericParam, Lit, LitStr, Result};
 
 /// The attributes of a type.
 pub(crate) struct TypeAttributes {
@@ -27,13 +29,31 @@ impl TypeAttributes {
                     }
                     set_once(&mut type_name, name.value(), &meta)
                 } else if meta.path.is_ident("version") {
-                    set_once(&mut version, meta.value()?.parse::<LitInt>()?.base10_parse()?, &meta)
+                    set_once(&mut version, parse_version(&meta)?, &meta)
                 } else {
                     Err(unknown(&meta, attribute_name, "a type takes `name` and `version`"))
                 }
             })?;
         }
-        Ok(TypeAttributes { name: type_name.unwrap_or_else(|| input.ident.to_string()), version })
+        Ok(TypeAttributes { name: type_name.unwrap_or_else(|| input.ident.unraw().to_string()), version })
+    }
+}
+
+/// A value that is out of range is named with the range.
+fn parse_version(meta: &ParseNestedMeta<'_>) -> Result<u32> {
+    let value = meta.value()?;
+    let span = value.span();
+    let range = format!("0 to {}", u32::MAX);
+    match value.parse() {
+        Ok(Lit::Int(integer)) => integer.base10_parse().map_err(|_| {
+            let message = format!("version {integer} is out of range: {range}");
+            syn::Error::new(integer.span(), message)
+        }),
+        Ok(other) => {
+            let message = format!("version {} is no integer from {range}", other.to_token_stream());
+            Err(syn::Error::new(other.span(), message))
+        }
+        Err(_) => Err(syn::Error::new(span, format!("a version is a literal integer from {range}"))),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::attributes::{TypeAttributes, refuse, refuse_on_parameters};
 use crate::bounds::with_bound;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{Data, DeriveInput, Fields, Result, parse_quote};
 
 const DEFAULT_VERSION: u32 = 1;
@@ -28,7 +29,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Data::Enum(data) => {
             let arms = data.variants.iter().map(|variant| {
                 let (name, (pattern, pushes)) = (&variant.ident, fields(&variant.fields));
-                let head = format!("{head}/{name}");
+                let head = format!("{head}/{}", name.unraw());
                 quote! {
                     Self::#name #pattern => {
                         out.push(#head.as_bytes());

@@ -4,6 +4,7 @@ use crate::attributes::{TypeAttributes, has_flag, refuse, refuse_on_parameters};
 use crate::bounds::with_bound;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::{Data, DeriveInput, Fields, Result, parse_quote};
 
 const ALLOWED: &str = "on the type it takes `name` and `version`, on a field `opaque`";
@@ -18,7 +19,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             let mut steps = TokenStream::new();
             for variant in &data.variants {
                 refuse(&variant.attrs, "schema", &format!("a variant; {ALLOWED}"))?;
-                let (name, fields) = (format!("/{}", variant.ident), fields(&variant.fields)?);
+                let (name, fields) = (format!("/{}", variant.ident.unraw()), fields(&variant.fields)?);
                 steps.extend(quote!(schema = ::larder::mix_schema(schema, #name, 0); #fields));
             }
             steps
@@ -46,7 +47,7 @@ fn fields(fields: &Fields) -> Result<TokenStream> {
     let mut steps = TokenStream::new();
     for (index, field) in fields.iter().enumerate() {
         let field_type = &field.ty;
-        let name = field.ident.as_ref().map_or_else(|| index.to_string(), ToString::to_string);
+        let name = field.ident.as_ref().map_or_else(|| index.to_string(), |name| name.unraw().to_string());
         steps.extend(if has_flag(&field.attrs, "schema", "opaque")? {
             let name = format!(".{name}: {}", field_type.to_token_stream());
             quote!(schema = ::larder::mix_schema(schema, #name, 0);)

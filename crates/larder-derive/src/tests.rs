@@ -68,3 +68,18 @@ fn repeated_attribute_is_refused() {
     assert_eq!(schema_error("#[schema(name = \"x\", name = \"x\")] struct Page;"), twice("name"));
     assert_eq!(schema_error("struct Page(#[schema(opaque, opaque)] u64);"), twice("opaque"));
 }
+
+#[test]
+fn version_out_of_range_is_refused_with_value_and_range() {
+    for version in ["-1", "4294967296", "99999999999999999999"] {
+        let expected = format!("version {version} is out of range: 0 to 4294967295");
+        assert_eq!(key_error(&format!("#[key(version = {version})] struct Key;")), expected);
+        assert_eq!(schema_error(&format!("#[schema(version = {version})] struct Page;")), expected);
+    }
+    for version in ["\"2\"", "1.5", "true"] {
+        let expected = format!("version {version} is no integer from 0 to 4294967295");
+        assert_eq!(key_error(&format!("#[key(version = {version})] struct Key;")), expected);
+    }
+    let expected = "a version is a literal integer from 0 to 4294967295";
+    assert_eq!(key_error("#[key(version = NEXT)] struct Key;"), expected);
+}

@@ -25,6 +25,11 @@ enum Which {
 #[derive(CacheKey)]
 struct Unit;
 
+#[derive(CacheKey)]
+enum r#Type {
+    r#Async { r#fn: u8 },
+}
+
 /// Writes under each key and returns the names that Redis has.
 async fn names<const N: usize>(keys: [&dyn Fn(&mut larder::KeyBuf); N], server: &RedisServer) -> Vec<String> {
     struct Any<'a>(&'a dyn Fn(&mut larder::KeyBuf));
@@ -60,6 +65,7 @@ async fn derived_keys_match_documentation() {
             &|out| left_right("a:1=b", "").write_key(out),
             &|out| left_right("a", "1=b").write_key(out),
             &|out| Unit.write_key(out),
+            &|out| r#Type::r#Async { r#fn: 3 }.write_key(out),
         ],
         &server,
     )
@@ -73,6 +79,7 @@ async fn derived_keys_match_documentation() {
         "Which@1/Both:5=a:1=b:0=",
         "Which@1/Both:1=a:3=1=b",
         "Unit@1",
+        "Type@1/Async:1=3",
     ];
     assert_eq!(names, wanted);
 }
@@ -126,6 +133,20 @@ fn type_change_changes_schema() {
         versions::same::Page::SCHEMA,
         "an owner adds nothing to the form"
     );
+}
+
+mod raw {
+    #[derive(larder::Schema)]
+    #[allow(dead_code, reason = "only its form matters")]
+    pub(crate) struct r#Page {
+        r#title: String,
+        r#seen: u32,
+    }
+}
+
+#[test]
+fn raw_identifier_has_the_schema_of_its_name() {
+    assert_eq!(raw::Page::SCHEMA, versions::first::Page::SCHEMA);
 }
 
 #[derive(Schema)]
