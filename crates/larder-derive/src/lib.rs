@@ -3,6 +3,7 @@
 mod attributes;
 mod bounds;
 mod key;
+mod recursion;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -87,6 +88,10 @@ pub fn derive_cache_key(input: TokenStream) -> TokenStream {
 /// | `#[schema(name = "Page")]` on the type | the name; default: the name of the type |
 /// | `#[schema(opaque)]` on a field | use the written type instead of its schema, if the type has no schema or is recursive |
 ///
+/// A type that contains itself needs one opaque field in each cycle: a schema cannot be computed from itself. The macro
+/// says so for a field such as `Option<Box<Self>>`; if the cycle leads through a second type, the compiler reports a cycle
+/// in the evaluation of `SCHEMA`, and one of the fields in its notes has to be opaque.
+///
 /// # Examples
 /// ```
 /// use larder::Schema;
@@ -124,6 +129,21 @@ pub fn derive_cache_key(input: TokenStream) -> TokenStream {
 /// struct Page {
 ///     #[schema(opaque)]
 ///     of: Foreign,
+/// }
+/// ```
+/// Two types that contain each other:
+/// ```
+/// #[derive(larder::Schema)]
+/// struct Thread {
+///     title: String,
+///     posts: Vec<Post>,
+/// }
+///
+/// #[derive(larder::Schema)]
+/// struct Post {
+///     text: String,
+///     #[schema(opaque)]
+///     branches: Vec<Thread>,
 /// }
 /// ```
 #[proc_macro_derive(Schema, attributes(schema))]

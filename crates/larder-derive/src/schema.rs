@@ -2,6 +2,7 @@
 
 use crate::attributes::{TypeAttributes, has_flag, refuse, refuse_on_parameters};
 use crate::bounds::with_bound;
+use crate::recursion::refuse_recursive;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
@@ -14,12 +15,12 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     refuse_on_parameters(input, "schema", ALLOWED)?;
     let head = format!("{}@{}", attributes.name, attributes.version.unwrap_or(0));
     let steps = match &input.data {
-        Data::Struct(data) => fields(&data.fields)?,
+        Data::Struct(data) => fields(input, &data.fields)?,
         Data::Enum(data) => {
             let mut steps = TokenStream::new();
             for variant in &data.variants {
                 refuse(&variant.attrs, "schema", &format!("a variant; {ALLOWED}"))?;
-                let (name, fields) = (format!("/{}", variant.ident.unraw()), fields(&variant.fields)?);
+                let (name, fields) = (format!("/{}", variant.ident.unraw()), fields(input, &variant.fields)?);
                 steps.extend(quote!(schema = ::larder::mix_schema(schema, #name, 0); #fields));
             }
             steps
@@ -43,7 +44,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// One step for each field: its name or index, and the schema of its type.
-fn fields(fields: &Fields) -> Result<TokenStream> {
+fn fields(input: &DeriveInput, fields: &Fields) -> Result<TokenStream> {
     let mut steps = TokenStream::new();
     for (index, field) in fields.iter().enumerate() {
         let field_type = &field.ty;
@@ -52,6 +53,7 @@ fn fields(fields: &Fields) -> Result<TokenStream> {
             let name = format!(".{name}: {}", field_type.to_token_stream());
             quote!(schema = ::larder::mix_schema(schema, #name, 0);)
         } else {
+            refuse_recursive(input, field_type)?;
             let name = format!(".{name}");
             quote!(schema = ::larder::mix_schema(schema, #name, <#field_type as ::larder::Schema>::SCHEMA);)
         });

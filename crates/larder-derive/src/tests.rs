@@ -83,3 +83,27 @@ fn version_out_of_range_is_refused_with_value_and_range() {
     let expected = "a version is a literal integer from 0 to 4294967295";
     assert_eq!(key_error("#[key(version = NEXT)] struct Key;"), expected);
 }
+
+#[test]
+fn schema_that_contains_itself_is_refused_with_a_hint() {
+    let expected = "the schema of `Tree` would contain itself: mark this field with `#[schema(opaque)]`";
+    for input in [
+        "struct Tree { next: Option<Box<Tree>> }",
+        "struct Tree<T>(T, Vec<Tree<T>>);",
+        "enum Tree { Leaf, Fork(Box<[Self; 2]>) }",
+        "struct Tree { branches: std::collections::BTreeMap<String, (u8, std::sync::Arc<Tree>)> }",
+        "struct Tree<'a> { next: &'a Tree<'a> }",
+    ] {
+        assert_eq!(schema_error(input), expected, "{input}");
+    }
+    for input in [
+        "struct Tree { #[schema(opaque)] next: Option<Box<Tree>> }",
+        // The schema of another type may not depend on its parameter.
+        "struct Tree { id: Id<Tree> }",
+        "struct Tree { former: former::Tree }",
+        "struct Tree<Tree>(Tree);",
+    ] {
+        let input: DeriveInput = parse_str(input).expect("a type");
+        assert!(schema::expand(&input).is_ok());
+    }
+}
