@@ -9,6 +9,7 @@ pub(crate) use self::written::check as check_written;
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -135,6 +136,10 @@ macro_rules! same_schemas {
 }
 
 same_schemas!(Box<T>, Arc<T>, &T);
+
+impl<T: Schema + ToOwned + ?Sized> Schema for Cow<'_, T> {
+    const SCHEMA: u64 = T::SCHEMA;
+}
 
 macro_rules! list_schemas {
     ($($of:ty),*) => {$(

@@ -3,6 +3,7 @@
 
 use larder::{Cache, CacheKey, Schema, View};
 use larder_testkit::RedisServer;
+use std::borrow::Cow;
 use std::time::Duration;
 
 #[derive(CacheKey)]
@@ -147,6 +148,12 @@ mod raw {
 #[test]
 fn raw_identifier_has_the_schema_of_its_name() {
     assert_eq!(raw::Page::SCHEMA, versions::first::Page::SCHEMA);
+}
+
+#[test]
+fn cow_has_the_schema_of_its_target() {
+    assert_eq!(Cow::<'_, str>::SCHEMA, String::SCHEMA);
+    assert_eq!(Cow::<'_, [u8]>::SCHEMA, <Vec<u8>>::SCHEMA);
 }
 
 #[derive(Schema)]
