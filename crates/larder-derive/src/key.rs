@@ -1,7 +1,7 @@
 //! `CacheKey`: writes the name, the version, the variant, and each field with its length as a prefix.
 
 use crate::attributes::{TypeAttributes, refuse, refuse_on_parameters};
-use crate::bounds::with_bound;
+use crate::bounds::{all_fields, with_bound};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
@@ -42,7 +42,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Data::Union(data) => return Err(syn::Error::new(data.union_token.span, "a union cannot be a key")),
     };
     let name = &input.ident;
-    let generics = with_bound(&input.generics, &parse_quote!(::larder::CacheKey));
+    let field_types = all_fields(&input.data).into_iter().map(|field| &field.ty);
+    let generics = with_bound(&input.generics, &parse_quote!(::larder::CacheKey), field_types);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     Ok(quote! {
         impl #impl_generics ::larder::CacheKey for #name #type_generics #where_clause {

@@ -17,6 +17,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// prefix. They are readable, and distinct keys have distinct bytes. They change only with the name, the version, the
 /// order of the fields or the name of a variant. Renaming a field does not change them.
 ///
+/// The type parameters that occur in fields must be keys, and so must associated types such as `I::Item`; of `I` itself
+/// nothing is asked then.
+///
 /// | attribute on the type | default | meaning |
 /// |---|---|---|
 /// | `#[key(name = "post")]` | the type's name | the first bytes; set it to the old name when you rename the type |

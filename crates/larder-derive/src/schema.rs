@@ -1,7 +1,7 @@
 //! `Schema`: computes a number from names and from the schemas of the field types.
 
 use crate::attributes::{TypeAttributes, has_flag, refuse, refuse_on_parameters};
-use crate::bounds::with_bound;
+use crate::bounds::{all_fields, with_bound};
 use crate::recursion::refuse_recursive;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -30,7 +30,13 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         }
     };
     let name = &input.ident;
-    let generics = with_bound(&input.generics, &parse_quote!(::larder::Schema));
+    let mut field_types = Vec::new();
+    for field in all_fields(&input.data) {
+        if !has_flag(&field.attrs, "schema", "opaque")? {
+            field_types.push(&field.ty);
+        }
+    }
+    let generics = with_bound(&input.generics, &parse_quote!(::larder::Schema), field_types);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     Ok(quote! {
         impl #impl_generics ::larder::Schema for #name #type_generics #where_clause {

@@ -150,6 +150,24 @@ fn raw_identifier_has_the_schema_of_its_name() {
     assert_eq!(raw::Page::SCHEMA, versions::first::Page::SCHEMA);
 }
 
+/// The key of a pair whose second type is known by the first only.
+#[derive(CacheKey)]
+struct Window<I: Iterator>(u8, I::Item, Option<<I as IntoIterator>::Item>);
+
+#[derive(Schema)]
+#[allow(dead_code, reason = "only its form matters")]
+struct Items<I: Iterator> {
+    all: Vec<I::Item>,
+}
+
+/// The parameters themselves are no keys and have no schemas.
+#[test]
+fn field_of_an_associated_type_needs_no_bound_on_its_parameter() {
+    fn accepts<K: CacheKey>(_: K) {}
+    accepts(Window::<std::vec::IntoIter<u32>>(1, 2, None));
+    assert_ne!(Items::<std::vec::IntoIter<u8>>::SCHEMA, Items::<std::vec::IntoIter<u16>>::SCHEMA);
+}
+
 #[test]
 fn cow_has_the_schema_of_its_target() {
     assert_eq!(Cow::<'_, str>::SCHEMA, String::SCHEMA);
