@@ -55,6 +55,7 @@ mod state;
 #[cfg(feature = "tiers")]
 mod tiers;
 mod token;
+mod unwind;
 
 pub use explain::{ExplainFuture, Explainer, Explanation};
 pub use purge::{PurgeFuture, Purger, Target};

@@ -1,11 +1,11 @@
 //! The registry of the parts, from which the pages read their samples.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::explain::{Explainer, Explanation};
 use crate::purge::Purger;
 use crate::sample::{Sample, State};
+use crate::unwind::{caught, caught_async};
 
 /// Returns the figures of a part.
 ///
@@ -90,8 +90,8 @@ impl Registry {
         parts
             .into_iter()
             .map(|part| {
-                let sample = catch_unwind(AssertUnwindSafe(|| part.source.sample()));
-                let unknown = |_| Sample { state: State::Unknown, ..Sample::default() };
+                let sample = caught(|| part.source.sample());
+                let unknown = || Sample { state: State::Unknown, ..Sample::default() };
                 PartSample {
                     name: part.name,
                     kind: part.kind,
@@ -102,13 +102,16 @@ impl Registry {
             .collect()
     }
 
-    /// What each part, or the one of a name, says about a target. Parts that say nothing are omitted.
+    /// What each part, or the one of a name, says about a target. Parts that say nothing are omitted; one whose explainer
+    /// panics has an explanation that says so.
     pub(crate) async fn explain(&self, target: &str, name: Option<&str>) -> Vec<(String, Explanation)> {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut explained = Vec::new();
         for part in parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name)) {
             let Some(explainer) = part.explainer else { continue };
-            explained.extend(explainer.explain(target).await.map(|explanation| (part.name, explanation)));
+            let explanation = caught_async(|| explainer.explain(target)).await;
+            let failed = || Some(Explanation::new("unknown: the explainer of this part panicked"));
+            explained.extend(explanation.unwrap_or_else(failed).map(|explanation| (part.name, explanation)));
         }
         explained
     }

@@ -8,7 +8,8 @@ use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use larder_admin::{
-    Admin, Explanation, Figure, PurgeFuture, Purger, Registry, Sample, State, Target, Tier, Token, Unit,
+    Admin, ExplainFuture, Explainer, Explanation, Figure, PurgeFuture, Purger, Registry, Sample, State,
+    Target, Tier, Token, Unit,
 };
 use larder_engine::stats::Histogram;
 use serde_json::{Value, json};
@@ -253,6 +254,44 @@ async fn purge_calls_the_purger_of_the_part() {
             Target::Prefix(text("http://a/b")),
             Target::All
         ]
+    );
+}
+
+/// Panics in the call, or only when its future is polled.
+enum Broken {
+    Call,
+    Poll,
+}
+
+impl Explainer for Broken {
+    fn explain<'a>(&'a self, _: &'a str) -> ExplainFuture<'a> {
+        match self {
+            Broken::Call => panic!("no explanation"),
+            Broken::Poll => Box::pin(async { panic!("no explanation") }),
+        }
+    }
+}
+
+/// The panic unwound through the request: no other part could explain.
+#[tokio::test]
+async fn explainer_that_panics_does_not_affect_others() {
+    let registry = registry();
+    registry.register("server", "server", Sample::running);
+    registry.register("call", "cache", Sample::running);
+    registry.register("poll", "cache", Sample::running);
+    registry.explain_with("call", Broken::Call);
+    registry.explain_with("poll", Broken::Poll);
+    registry.explain_with("server", |_: &str| Some(Explanation::new("no such key")));
+    let answer = get(&larder_admin::router(registry), "/api/explain?target=a").await;
+    let parts = serde_json::from_str::<Value>(&answer.body).unwrap()["parts"].take();
+    let verdict = |part: &str, verdict: &str| json!({ "part": part, "verdict": verdict, "facts": {} });
+    let failed = "unknown: the explainer of this part panicked";
+    assert_eq!(
+        (answer.status, parts),
+        (
+            StatusCode::OK,
+            json!([verdict("server", "no such key"), verdict("call", failed), verdict("poll", failed)])
+        )
     );
 }
 
