@@ -39,5 +39,8 @@ pub trait Purger: Send + Sync {
     ///
     /// # Errors
     /// What the part cannot purge, or what failed, in one sentence.
+    ///
+    /// # Panics
+    /// A panic is reported to the client and in the history.
     fn purge(&self, target: Target) -> PurgeFuture<'_>;
 }

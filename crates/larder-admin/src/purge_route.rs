@@ -14,6 +14,7 @@ use crate::guard;
 use crate::purge::Target;
 use crate::query;
 use crate::state::AppState;
+use crate::unwind::caught_async;
 
 /// The maximum length of a request body. URIs and tags are much shorter.
 const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -75,15 +76,21 @@ async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (Sta
         Some(Some(purger)) => purger,
     };
     let what = target.to_string();
-    let purged = purger.purge(target).await;
+    let purged = match caught_async(|| purger.purge(target)).await {
+        Some(purged) => purged.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error)),
+        None => {
+            let error = format!("the purger of the part {part:?} panicked; what it has purged is unknown");
+            Err((StatusCode::INTERNAL_SERVER_ERROR, error))
+        }
+    };
     state.history.add_event(
         &part,
         match &purged {
             Ok(()) => format!("purged {what}"),
-            Err(error) => format!("could not purge {what}: {error}"),
+            Err((_, error)) => format!("could not purge {what}: {error}"),
         },
     );
-    purged.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error))
+    purged
 }
 
 async fn read(body: Body) -> Result<(String, Target), (StatusCode, String)> {

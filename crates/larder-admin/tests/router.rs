@@ -208,9 +208,12 @@ struct Site {
 }
 
 fn site() -> Site {
+    site_with(registry())
+}
+
+fn site_with(registry: Registry) -> Site {
     let folder = tempfile::tempdir().unwrap();
     let token = Token::load_or_create(folder.path()).unwrap();
-    let registry = registry();
     let purged = RecordingPurger::default();
     registry.register_with_purger("http", "http", Sample::running, purged.clone());
     let router = Admin::new(registry).token(token.clone()).router();
@@ -263,6 +266,15 @@ enum Broken {
     Poll,
 }
 
+impl Purger for Broken {
+    fn purge(&self, _: Target) -> PurgeFuture<'_> {
+        match self {
+            Broken::Call => panic!("no purge"),
+            Broken::Poll => Box::pin(async { panic!("no purge") }),
+        }
+    }
+}
+
 impl Explainer for Broken {
     fn explain<'a>(&'a self, _: &'a str) -> ExplainFuture<'a> {
         match self {
@@ -270,6 +282,24 @@ impl Explainer for Broken {
             Broken::Poll => Box::pin(async { panic!("no explanation") }),
         }
     }
+}
+
+/// The panic unwound through the request: the connection closed without an answer.
+#[tokio::test]
+async fn purger_that_panics_is_reported() {
+    let registry = registry();
+    registry.register_with_purger("call", "cache", Sample::running, Broken::Call);
+    registry.register_with_purger("poll", "cache", Sample::running, Broken::Poll);
+    let site = site_with(registry);
+    for part in ["call", "poll"] {
+        let answer = site.authorized_request(&format!(r#"{{"part":"{part}","all":true}}"#)).await;
+        let error = format!("the purger of the part {part:?} panicked; what it has purged is unknown");
+        assert_eq!(answer, (500, json!({ "error": error })));
+    }
+    let history: Value = serde_json::from_str(&get(&site.router, "/api/history").await.body).unwrap();
+    let events = history["events"].as_array().unwrap();
+    let has_event = |part: &str| events.iter().any(|event| event.to_string().contains(part));
+    assert!(has_event("call") && has_event("poll"), "{history}");
 }
 
 /// The panic unwound through the request: no other part could explain.
