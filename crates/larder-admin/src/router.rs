@@ -33,6 +33,13 @@ const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+/// For the users of the program and of the crate.
+const HOST_NOT_ALLOWED: &str = "this host is not allowed
+on the same machine: use localhost or a loopback address
+to allow another name: --admin-hosts of larder, or admin_hosts in its configuration file
+in a program of your own: Admin::allow_host of larder-admin
+";
+
 /// The admin pages of a registry, for loopback hosts only and without purging. See [`Admin`] for options.
 pub fn router(registry: Registry) -> Router {
     Admin::new(registry).router()
@@ -105,8 +112,7 @@ async fn protect(State(state): State<AppState>, request: Request, next: Next) ->
     {
         next.run(request).await
     } else {
-        let reason = "this host is not allowed: add it by --admin-hosts, or in a program by Admin::allow_host; from this machine, loopback hosts are\n";
-        (StatusCode::MISDIRECTED_REQUEST, reason).into_response()
+        (StatusCode::MISDIRECTED_REQUEST, HOST_NOT_ALLOWED).into_response()
     };
     let headers = response.headers_mut();
     for (name, value) in SECURITY_HEADERS {

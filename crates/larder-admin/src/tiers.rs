@@ -143,7 +143,7 @@ impl Purger for CachePurger {
             let purged = match target {
                 Target::Tag(tag) => self.0.invalidate_tags([tag], Invalidation::Hard).await,
                 Target::All => self.0.clear().await,
-                other => return Err(format!("a cache cannot purge {other:?}; expected a tag, or all: true")),
+                other => return Err(format!("a cache cannot purge {other}; expected a tag, or all: true")),
             };
             match purged {
                 Ok(Reach::Everywhere) => Ok(()),

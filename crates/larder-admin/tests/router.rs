@@ -172,6 +172,22 @@ async fn foreign_hosts_are_refused_on_every_path() {
 }
 
 #[tokio::test]
+async fn refused_host_is_told_what_its_owner_can_do() {
+    let router = larder_admin::router(registry());
+    let request = Request::get("/").header("host", "rebound.example").body(Body::empty()).unwrap();
+    let text = send(&router, request).await.body;
+    assert_eq!(
+        text.lines().collect::<Vec<_>>(),
+        [
+            "this host is not allowed",
+            "on the same machine: use localhost or a loopback address",
+            "to allow another name: --admin-hosts of larder, or admin_hosts in its configuration file",
+            "in a program of your own: Admin::allow_host of larder-admin",
+        ]
+    );
+}
+
+#[tokio::test]
 async fn other_methods_than_get_and_head_are_refused() {
     let router = larder_admin::router(registry());
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {

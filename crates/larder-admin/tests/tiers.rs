@@ -60,6 +60,8 @@ async fn purge_of_a_registered_cache_by_tag_invalidates_its_entries() {
     };
     let refused = purge(r#"{"part": "shop", "prefix": "a"}"#).await.expect("infallible");
     assert_eq!(refused.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let body = refused.into_body().collect().await.expect("a body").to_bytes();
+    assert_eq!(body, r#"{"error":"a cache cannot purge prefix \"a\"; expected a tag, or all: true"}"#);
     let purged = purge(r#"{"part": "shop", "tag": "fruit"}"#).await.expect("infallible");
     assert_eq!(purged.status(), StatusCode::OK);
     assert!(prices.read("apple").await.is_none() && prices.read("nail").await.is_some());

@@ -152,7 +152,7 @@ impl Purger for ResponsePurger {
                 self.0.purge_all();
                 Ok(())
             }
-            other => Err(format!("this part cannot purge {other:?}")),
+            other => Err(format!("this part cannot purge {other}")),
         };
         Box::pin(std::future::ready(purged))
     }
