@@ -410,3 +410,56 @@ async fn beyond_disconnected_preference_decides_whether_stale_is_served() {
         }
     }
 }
+
+/// Stale-while-revalidate: no caller waits for a load as long as there is a stale value.
+#[tokio::test]
+async fn zero_soft_timeout_serves_stale_and_loads_in_the_background() {
+    let _deadline = Deadline::start();
+    let (cache, hand) = by_hand(POLICY.soft_timeout(Duration::ZERO));
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1, "there is nothing stale, so the first caller waits");
+    hand.advance(2 * SECOND);
+    let gate = Gate::closed();
+    for _ in 0..3 {
+        let passes = gate.clone();
+        let loader = move |_| async move {
+            passes.pass().await;
+            Ok(2)
+        };
+        let stale = view.fetch("k").load(loader).await.expect("serves stale");
+        assert_eq!((*stale, stale.source()), (1, Source::Stale));
+    }
+    gate.open(1);
+    eventually("the load has stored its value", async || view.read("k").await.as_deref() == Some(&2)).await;
+    assert_eq!(cached(&view, "k").await, 2);
+    assert_eq!(cache.stats().loads, 2, "one load for three callers");
+    hand.advance(62 * SECOND);
+    assert_eq!(fetched(&view, "k", 3).await, 3, "the grace period is over");
+}
+
+/// The reads of a session restart its TTL. A fetch does not, because its loader is what renews a value.
+#[tokio::test]
+async fn touch_on_read_ignores_fetches_and_inspections() {
+    let (cache, hand) = by_hand(Policy::new().ttl(60 * SECOND));
+    let view: View<str, u32> = cache.view("n").touch_on_read();
+    let keys = ["read", "read_multi", "exist", "read_only", "fetch", "fetch_multi", "inspect"];
+    for key in keys {
+        view.write(key, 1).await.everywhere();
+    }
+    hand.advance(40 * SECOND);
+    assert!(view.read("read").await.is_some());
+    assert!(view.read_multi(["read_multi"]).await[0].is_some());
+    assert!(view.exist("exist").await);
+    assert!(view.read_only().read("read_only").await.is_some());
+    assert_eq!(cached(&view, "fetch").await, 1);
+    let many = view.fetch_multi(["fetch_multi"]).load(|_, _| async { Ok(Vec::new()) }).await;
+    assert_eq!(many.len(), 1);
+    assert!(view.inspect("inspect").entry.is_some());
+    hand.advance(40 * SECOND);
+    let mut alive = Vec::new();
+    for key in keys {
+        alive.push((key, view.exist(key).await));
+    }
+    let restarts = |key| ["read", "read_multi", "exist", "read_only"].contains(&key);
+    assert_eq!(alive, keys.map(|key| (key, restarts(key))));
+}
