@@ -206,3 +206,33 @@ async fn callers_wait_for_a_server_that_never_answers_at_the_same_time() {
         tokio::time::timeout(Duration::from_secs(5), calls.join_all()).await.expect(operation);
     }
 }
+
+#[tokio::test]
+async fn forms_of_an_address_are_the_documented_ones() {
+    let Some((server, port)) = RedisServer::start_with_port("--port", &[]) else { return };
+    let socket = server.socket();
+    let socket = socket.display();
+    let databases = [
+        (0, vec![format!("redis://127.0.0.1:{port}"), format!("valkey://127.0.0.1:{port}/")]),
+        (
+            0,
+            vec![
+                format!("unix://{socket}"),
+                format!("redis+unix://{socket}"),
+                format!("valkey+unix://{socket}"),
+            ],
+        ),
+        (3, vec![format!("unix://{socket}?db=3"), format!("redis+unix://{socket}?db=3")]),
+        (3, vec![format!("redis://127.0.0.1:{port}/3"), format!("valkey://127.0.0.1:{port}/3")]),
+        // Over TCP the path has the number, and a query is ignored.
+        (0, vec![format!("redis://127.0.0.1:{port}?db=3")]),
+    ];
+    for (database, urls) in databases {
+        for url in urls {
+            let view: View<str, u32> = over(url.clone()).view("n");
+            view.write(&url, 1).await.everywhere();
+            let reader: View<str, u32> = over(format!("redis://127.0.0.1:{port}/{database}")).view("n");
+            assert_eq!(reader.read(&url).await.as_deref(), Some(&1), "{url}");
+        }
+    }
+}
