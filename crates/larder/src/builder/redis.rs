@@ -13,8 +13,8 @@ impl Builder {
     /// A Redis, Valkey or Larder server behind the memory: `redis://[user:password@]host[:port][/db]`, the same with
     /// `rediss://` for TLS, which needs the feature `tls` or `tls-ring`, or a Unix socket with
     /// `redis+unix:///path[?db=…&user=…&pass=…]`, also written `unix://`. With `valkey` for `redis` they mean the same.
-    /// Special characters in the user and the password are percent-encoded. Over TCP a query has no effect. The first use
-    /// connects. The host is resolved again for each connection. Default: none.
+    /// Special characters in the user and the password are percent-encoded. The first use connects. The host is resolved
+    /// again for each connection. Default: none.
     pub fn redis(mut self, url: impl Into<String>) -> Self {
         self.redis_url = Some(url.into());
         self

@@ -67,8 +67,9 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.weigher = Some(Arc::new(weigher)))
     }
 
-    /// The same view, in which each read that finds a fresh value restarts the TTL and the grace period with which it was
-    /// stored: for sessions. Each such read sends Redis a command and does not wait for it. A stale value stays stale.
+    /// The same view, in which each `read`, `read_multi` and `exist` that finds a fresh value restarts the TTL and the grace
+    /// period with which it was stored: for sessions. It sends Redis a command and does not wait for it. A stale value stays
+    /// stale. Fetches and [`inspect`](View::inspect) restart nothing.
     pub fn touch_on_read(self) -> Self {
         self.with(|config| config.touch_on_read = true)
     }

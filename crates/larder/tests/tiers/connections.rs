@@ -224,8 +224,6 @@ async fn forms_of_an_address_are_the_documented_ones() {
         ),
         (3, vec![format!("unix://{socket}?db=3"), format!("redis+unix://{socket}?db=3")]),
         (3, vec![format!("redis://127.0.0.1:{port}/3"), format!("valkey://127.0.0.1:{port}/3")]),
-        // Over TCP the path has the number, and a query is ignored.
-        (0, vec![format!("redis://127.0.0.1:{port}?db=3")]),
     ];
     for (database, urls) in databases {
         for url in urls {
@@ -235,4 +233,9 @@ async fn forms_of_an_address_are_the_documented_ones() {
             assert_eq!(reader.read(&url).await.as_deref(), Some(&1), "{url}");
         }
     }
+    // Over TCP the path has the number of the database.
+    let refused =
+        Cache::builder("test").ttl(Duration::from_secs(60)).redis("redis://127.0.0.1:1?db=3").build();
+    let message = refused.err().expect("it would be database 0").to_string();
+    assert!(message.contains("a query is only for Unix sockets"), "{message}");
 }
