@@ -4,7 +4,7 @@
 //! ```json
 //! {
 //!   "version": 1,
-//!   "server": { "version": "0.1.0", "uptime_seconds": 12.5 },
+//!   "server": { "version": "0.1.0", "started_at": 1795000000.0, "uptime_seconds": 12.5 },
 //!   "parts": [ {
 //!     "part": "links", "kind": "cache", "state": "running", "restarts": 1, "last_failure": "…", "can_purge": true,
 //!     "tiers": [ {
@@ -59,6 +59,8 @@ pub(crate) struct StatsView<'a> {
 #[derive(Serialize)]
 struct ServerView {
     version: &'static str,
+    /// In seconds since 1970, by the clock of that time: it tells a process from the one before.
+    started_at: f64,
     uptime_seconds: f64,
 }
 
@@ -120,11 +122,12 @@ struct FigureView<'a> {
 }
 
 impl<'a> StatsView<'a> {
-    pub(crate) fn new(parts: &'a [PartSample], uptime: Duration) -> StatsView<'a> {
-        let version = env!("CARGO_PKG_VERSION");
+    /// `started_at` is in seconds since 1970.
+    pub(crate) fn new(parts: &'a [PartSample], started_at: f64, uptime: Duration) -> StatsView<'a> {
+        let (version, uptime_seconds) = (env!("CARGO_PKG_VERSION"), uptime.as_secs_f64());
         StatsView {
             version: VERSION,
-            server: ServerView { version, uptime_seconds: uptime.as_secs_f64() },
+            server: ServerView { version, started_at, uptime_seconds },
             parts: parts.iter().map(PartView::new).collect(),
         }
     }

@@ -124,7 +124,7 @@ async fn protect(State(state): State<AppState>, request: Request, next: Next) ->
 
 async fn stats(State(state): State<AppState>) -> Response {
     let parts = state.registry.sample();
-    Json(StatsView::new(&parts, state.started.elapsed())).into_response()
+    Json(StatsView::new(&parts, state.started_at, state.started.elapsed())).into_response()
 }
 
 async fn recent(State(state): State<AppState>, ApiQuery(query): ApiQuery<HistoryQuery>) -> Response {

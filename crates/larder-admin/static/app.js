@@ -86,8 +86,8 @@ async function tick() {
   if (state.paused) return;
   const { stats, recorded } = figures;
   // A restarted server counts from zero: drop the samples from before the restart.
-  const before = history[history.length - 1]?.stats.server.uptime_seconds ?? 0;
-  const isRestarted = stats.server.uptime_seconds < before;
+  const before = history[history.length - 1]?.stats.server.started_at ?? stats.server.started_at;
+  const isRestarted = stats.server.started_at !== before;
   if (isRestarted) {
     forget();
     [state.recorded, state.nextHistory] = [0, 0];

@@ -58,6 +58,7 @@ async fn stats_have_the_documented_shape() {
     assert_eq!(answer.headers["cache-control"], "no-store");
     let mut stats: Value = serde_json::from_str(&answer.body).unwrap();
     assert!(stats["server"]["uptime_seconds"].as_f64().unwrap() >= 0.0);
+    assert!(stats["server"]["started_at"].as_f64().unwrap() > 1.7e9);
     assert_eq!(stats["server"]["version"], env!("CARGO_PKG_VERSION"));
     let latency = stats["parts"][0]["tiers"][0].as_object_mut().unwrap().remove("latency").unwrap();
     assert_eq!(latency["count"], 100);

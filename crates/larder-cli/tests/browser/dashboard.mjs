@@ -181,11 +181,12 @@ async function useFigures(page) {
     activity("origin", { operations: 50 }),
   ];
   const intervals = Array.from({ length: 12 }, (_, n) => ({ ended_at: now - 60 + 5 * n, seconds: 5, tiers: tiersBefore }));
-  let [seconds, isEnding] = [0, false];
+  let [seconds, started, isEnding] = [0, now - 100, false];
   await page.route("**/api/history?*", (route) => {
     if (isEnding) {
-      // The page asks the new server for figures and records at once.
-      [seconds, isEnding] = [0, false];
+      // The page asks the new server for figures and records at once. It was paused for so long that the new one has run
+      // for longer than the one before had, when the page saw that last.
+      [started, isEnding] = [now - 1, false];
       return route.fulfill({ status: 500, json: {} });
     }
     const after = Number(new URL(route.request().url()).searchParams.get("after"));
@@ -202,7 +203,7 @@ async function useFigures(page) {
       { tier: "origin", lookups: {}, operations: { load: 10 * seconds, failure: 0 } },
     ];
     const shop = { part: "shop", kind: "cache", state: "running", restarts: 0, can_purge: false, tiers, reasons: {}, figures: [] };
-    route.fulfill({ json: { version: 1, server: { version: "0", uptime_seconds: seconds }, parts: [shop] } });
+    route.fulfill({ json: { version: 1, server: { version: "0", started_at: started, uptime_seconds: seconds }, parts: [shop] } });
   });
 
   await step("lookups that Redis does not answer go to the origin", async () => {
