@@ -8,6 +8,9 @@ use crate::sample::{Figure, State, Tier, Unit};
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+const HELP_LATENCY: &str =
+    "Duration of operations. Where there are many, of a sample: the count is not the number of operations.";
+
 /// The bounds of the latency histogram in microseconds: 1, 2.5 and 5 times each power of ten.
 const BOUNDS_MICROS: [f64; 22] = [
     1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2.5e3, 5e3, 1e4, 2.5e4, 5e4, 1e5, 2.5e5, 5e5,
@@ -118,7 +121,7 @@ impl Page {
         for (part, tier) in tiers(parts) {
             let Some(latency) = &tier.latency else { continue };
             if !std::mem::replace(&mut has_header, true) {
-                self.family(name, "histogram", "Duration of operations.");
+                self.family(name, "histogram", HELP_LATENCY);
             }
             let labels = [("part", part.name.as_str()), ("tier", tier.name)];
             for micros in BOUNDS_MICROS {
@@ -138,17 +141,22 @@ impl Page {
     fn figures(&mut self, parts: &[PartSample]) {
         let mut written: Vec<String> = Vec::new();
         for figure in parts.iter().flat_map(|part| &part.sample.figures) {
-            let name = family_name(figure);
-            if written.contains(&name) {
+            let family = family_name(figure);
+            if written.contains(&family) {
                 continue;
             }
+            // A family of its own, also if it has the name of one that every part has.
+            let name = match self.0.contains(&format!("# TYPE {family} ")) {
+                true => family.replacen("larder_", "larder_figure_", 1),
+                false => family.clone(),
+            };
             self.family(&name, if figure.total { "counter" } else { "gauge" }, figure.help);
             for part in parts {
-                for own in part.sample.figures.iter().filter(|own| family_name(own) == name) {
+                for own in part.sample.figures.iter().filter(|own| family_name(own) == family) {
                     self.line(&name, &[("part", &part.name)], own.value);
                 }
             }
-            written.push(name);
+            written.push(family);
         }
     }
 
@@ -183,7 +191,9 @@ fn family_name(figure: &Figure) -> String {
         Unit::Ratio => "_ratio",
     };
     let total = if figure.total { "_total" } else { "" };
-    format!("larder_{}{unit}{total}", figure.name)
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let name = figure.name.replace(|c| !is_allowed(c), "_");
+    format!("larder_{name}{unit}{total}")
 }
 
 #[cfg(test)]
@@ -260,6 +270,27 @@ mod tests {
             }
         }
         assert!(page.ends_with('\n'));
+    }
+
+    /// One name made the page invalid, and with it the figures of all parts.
+    #[test]
+    fn figures_of_any_name_are_families_of_their_own() {
+        let registry = Registry::new();
+        registry.register("own", "cache", || {
+            Sample::running()
+                .tier(Tier::new("memory").entries(7))
+                .figure(Figure::current("queue depth-é", Unit::Count, 1.0, "Waiting."))
+                .figure(Figure::current("tier_entries", Unit::Count, 2.0, "Tiers."))
+        });
+        let page = exposition(&registry.sample(), 0.0);
+        for line in [
+            "larder_queue_depth__{part=\"own\"} 1",
+            "larder_figure_tier_entries{part=\"own\"} 2",
+            "larder_tier_entries{part=\"own\",tier=\"memory\"} 7",
+        ] {
+            assert!(page.lines().any(|own| own == line), "no line {line}\n{page}");
+        }
+        assert_eq!(page.matches("# TYPE larder_tier_entries ").count(), 1, "{page}");
     }
 
     #[test]
