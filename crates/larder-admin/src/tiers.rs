@@ -69,10 +69,11 @@ impl Sample {
     }
 }
 
-/// The figures of coherence with other nodes; empty without Redis.
+/// The figures of coherence with other nodes; empty without Redis, and before it was reached: a node that nobody has used yet
+/// has lost nothing.
 fn coherence(cache: &Cache) -> Vec<Figure> {
     let coherence = cache.coherence();
-    if coherence.mode == CoherenceMode::Memory {
+    if matches!(coherence.mode, CoherenceMode::Memory | CoherenceMode::Unknown) {
         return Vec::new();
     }
     let is_full = f64::from(u8::from(coherence.mode == CoherenceMode::Full));
@@ -83,7 +84,7 @@ fn coherence(cache: &Cache) -> Vec<Figure> {
             "coherent",
             Unit::Count,
             is_full,
-            "1 if this node receives the invalidations of other nodes.",
+            "1 if this node receives the invalidations of other nodes. Missing until Redis was reached.",
         ),
         Figure::current(
             "proof_age",

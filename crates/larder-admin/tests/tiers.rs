@@ -40,6 +40,17 @@ async fn registered_cache_has_hits_and_misses_in_the_stats() {
     assert_eq!((&memory["lookups"]["hit"], &memory["entries"]), (&1.into(), &1.into()), "{memory}");
 }
 
+/// It looked as if the node had lost Redis.
+#[tokio::test(flavor = "current_thread")]
+async fn cache_that_nobody_has_used_is_not_reported_as_incoherent() {
+    let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).redis("redis://127.0.0.1:1").build();
+    let cache = cache.expect("valid options");
+    let registry = Registry::new();
+    registry.register_cache("shop", &cache);
+    let figures = stats(registry).await["parts"][0]["figures"].to_string();
+    assert!(figures.contains("refused_loads") && !figures.contains("coherent"), "{figures}");
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn purge_of_a_registered_cache_by_tag_invalidates_its_entries() {
     let (cache, registry) = registered();
