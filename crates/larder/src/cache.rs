@@ -97,7 +97,7 @@ impl Cache {
         V: Serialize + DeserializeOwned + 'static,
     {
         let view = self.view_of(name, self.coordinator.node.settings.format, schema::of_shape::<V>());
-        view.with_negative(absence::is_none)
+        view.with_none(absence::is_none)
     }
 
     /// The same with a codec, for values without serde or with another encoding than the cache's.

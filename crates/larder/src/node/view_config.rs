@@ -17,7 +17,9 @@ pub(crate) struct ViewConfig<V> {
     pub(crate) schema_number: u32,
     pub(crate) codec: Arc<dyn Codec<V>>,
     pub(crate) policy: Policy,
-    /// Whether a value says that there is nothing.
+    /// Whether a value is none, where the cache or the type of the view can tell.
+    pub(crate) is_none: Option<fn(&V) -> bool>,
+    /// Which values the view takes for absences too.
     pub(crate) is_negative: Option<fn(&V) -> bool>,
     /// The tags of every entry.
     pub(crate) tags: Vec<Box<str>>,
@@ -42,6 +44,7 @@ impl<V: 'static> ViewConfig<V> {
             schema_number: 0,
             codec,
             policy,
+            is_none: None,
             is_negative: None,
             tags: Vec::new(),
             weigher: None,
@@ -54,10 +57,11 @@ impl<V: 'static> ViewConfig<V> {
         schema::numbered(self.type_schema, self.schema_number)
     }
 
-    /// Whether a value is negative. It is not if the test panics.
+    /// Whether a value says that there is nothing: it is none, or the view takes it for an absence. A test that panics
+    /// accepts nothing.
     pub(crate) fn is_negative(&self, value: &V) -> bool {
-        let is_negative = |is_negative: fn(&V) -> bool| caught("with_negative", || is_negative(value));
-        self.is_negative.and_then(is_negative).unwrap_or(false)
+        let accepts = |test: fn(&V) -> bool| caught("with_negative", || test(value)).unwrap_or(false);
+        [self.is_none, self.is_negative].into_iter().flatten().any(accepts)
     }
 
     /// How long a value is fresh and kept by a policy that leaves nothing open.
@@ -89,6 +93,7 @@ impl<V> Clone for ViewConfig<V> {
             schema_number: self.schema_number,
             codec: self.codec.clone(),
             policy: self.policy,
+            is_none: self.is_none,
             is_negative: self.is_negative,
             tags: self.tags.clone(),
             weigher: self.weigher.clone(),

@@ -79,10 +79,15 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         ReadView(self.clone())
     }
 
-    /// The same view, in which values that `is_negative` accepts are remembered absences: they get the negative TTL of
-    /// the policy. A value is none if `is_negative` panics.
+    /// The same view, in which values that `is_negative` accepts are remembered absences too: they get the negative TTL of
+    /// the policy, as `None` does. A value is no absence if `is_negative` panics.
     pub fn with_negative(self, is_negative: fn(&V) -> bool) -> Self {
         self.with(|config| config.is_negative = Some(is_negative))
+    }
+
+    /// The same view, which knows which values are none.
+    pub(crate) fn with_none(self, is_none: fn(&V) -> bool) -> Self {
+        self.with(|config| config.is_none = Some(is_none))
     }
 
     fn with(self, change: impl FnOnce(&mut ViewConfig<V>)) -> Self {
@@ -104,7 +109,7 @@ impl<K: ?Sized, V: Schema + 'static, E> View<K, V, E> {
 impl<K: ?Sized, T: 'static, E> View<K, Option<T>, E> {
     /// The same view with another time to live for `None`, the remembered absence; see [`Policy::negative_ttl`].
     pub fn with_negative_ttl(self, ttl: Duration) -> Self {
-        let view = self.with_negative(Option::is_none);
+        let view = self.with_none(Option::is_none);
         view.with(|config| config.policy.negative_ttl = Some(ttl))
     }
 }

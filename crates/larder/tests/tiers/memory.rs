@@ -77,6 +77,26 @@ async fn negative_ttl_of_policy_holds_for_none() {
 }
 
 #[tokio::test]
+async fn none_stays_negative_beside_what_the_view_accepts() {
+    let _deadline = Deadline::start();
+    let (clock, hand) = Clock::manual();
+    let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
+    let short = Duration::from_secs(5);
+    let view: View<str, Option<u32>> = cache.view("n");
+    let one = view.clone().with_policy(Policy::new().negative_ttl(short)).with_negative(|n| *n == Some(0));
+    let other = view.with_negative(|n| *n == Some(0)).with_negative_ttl(short);
+    for view in [one, other] {
+        view.write("none", None).await.everywhere();
+        view.write("zero", Some(0)).await.everywhere();
+        view.write("one", Some(1)).await.everywhere();
+        assert!(view.inspect("none").entry.is_some_and(|entry| entry.is_absence));
+        hand.advance(short);
+        assert!(view.read("none").await.is_none() && view.read("zero").await.is_none());
+        assert!(view.read("one").await.is_some(), "a value");
+    }
+}
+
+#[tokio::test]
 async fn loader_sets_ttl_and_no_store() {
     let _deadline = Deadline::start();
     let (clock, hand) = Clock::manual();
