@@ -124,7 +124,8 @@ impl Cache {
         View::new(self.coordinator.clone(), config)
     }
 
-    /// Counters under keys of type `K`. They are stored in Redis only, or in memory if there is no Redis.
+    /// Counters under keys of type `K`. They are stored in Redis only, or in memory if there is no Redis. No view may have
+    /// the same name: its writes would overwrite the counters.
     ///
     /// # Panics
     /// If the name is empty or contains a `:` or a `/`.
@@ -133,7 +134,8 @@ impl Cache {
         Counters::new(self.coordinator.clone(), name, number)
     }
 
-    /// Bytes as other programs read and write them. They are stored in Redis only, and no promise covers them.
+    /// Bytes as other programs read and write them. They are stored in Redis only, and no promise covers them. No view may
+    /// have the same name: what it has in memory would not follow them.
     ///
     /// # Panics
     /// If the name is empty or contains a `:` or a `/`.

@@ -17,6 +17,9 @@ use std::time::Duration;
 ///
 /// They are stored in Redis only, or in memory if there is no Redis. They have a type of their own, so that a
 /// serialized value cannot be incremented.
+///
+/// A view of the same name has the same keys: a counter is not added to a value, which stays, and a view neither reads
+/// a counter nor spares it when it writes or deletes. Give counters a name of their own.
 pub struct Counters<K: ?Sized> {
     coordinator: Arc<Coordinator>,
     name: String,
@@ -84,16 +87,16 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let key = KeyBuf::of(key);
         let node = &self.coordinator.node;
         if node.redis.is_none() {
-            let entry = node.memory.get(&self.memory_key(&key));
-            let counter = entry.as_ref().and_then(|entry| entry.value::<MemoryCounter>());
-            return Ok(counter.map(|counter| counter.0.load(Ordering::Acquire)));
+            let Some(entry) = node.memory.get(&self.memory_key(&key)) else { return Ok(None) };
+            let counter = entry.value::<MemoryCounter>().ok_or_else(not_an_integer)?;
+            return Ok(Some(counter.0.load(Ordering::Acquire)));
         }
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
         match lookups.pop() {
             Some(RedisLookup::Bytes(bytes)) => {
                 match std::str::from_utf8(&bytes).ok().and_then(|n| n.parse().ok()) {
                     Some(number) => Ok(Some(number)),
-                    None => Err(CacheError::Refused("the value is not an integer".into())),
+                    None => Err(not_an_integer()),
                 }
             }
             _ => Ok(None),
@@ -120,21 +123,20 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let memory = &self.coordinator.node.memory;
         let now = memory.clock().now();
         let sum = memory.compute(self.memory_key(key), |entry| {
-            let counter = entry.and_then(|entry| entry.value().value::<MemoryCounter>().cloned());
-            match counter {
-                Some(counter) => {
-                    let added =
-                        counter.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_add(by));
-                    (Op::Keep, added.ok().map(|before| before + by))
-                }
-                None => {
-                    let state = EntryState::new(now, self.ttl, self.ttl, 1, 1);
-                    let entry = MemoryEntry::new(Arc::new(MemoryCounter(AtomicI64::new(by))), state);
-                    (Op::Put(entry, Ttl::After(self.ttl)), Some(by))
-                }
-            }
+            let Some(entry) = entry else {
+                let state = EntryState::new(now, self.ttl, self.ttl, 1, 1);
+                let entry = MemoryEntry::new(Arc::new(MemoryCounter(AtomicI64::new(by))), state);
+                return (Op::Put(entry, Ttl::After(self.ttl)), Ok(by));
+            };
+            // A value of a view of the same name stays, as it does in Redis.
+            let Some(counter) = entry.value().value::<MemoryCounter>() else {
+                return (Op::Keep, Err(not_an_integer()));
+            };
+            let added = counter.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_add(by));
+            let overflows = |_| CacheError::Refused("increment or decrement would overflow".into());
+            (Op::Keep, added.map(|before| before + by).map_err(overflows))
         });
-        sum.result.ok_or_else(|| CacheError::Refused("increment or decrement would overflow".into()))
+        sum.result
     }
 
     fn memory_key(&self, key: &KeyBuf) -> MemoryKey {
@@ -144,6 +146,11 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     fn redis_key(&self, key: &KeyBuf) -> Vec<u8> {
         self.coordinator.node.keyspace.redis_key(&self.name, key)
     }
+}
+
+/// The content of the key is no counter, but a value of a view or of another program.
+fn not_an_integer() -> CacheError {
+    CacheError::Refused("the value is not an integer".into())
 }
 
 /// Bytes as other programs store them. Made by [`Cache::raw`](crate::Cache::raw).

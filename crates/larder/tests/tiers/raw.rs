@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{in_memory, over};
-use larder::{Counters, RawView, View};
+use larder::{CacheError, Counters, RawView, View};
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
 
@@ -25,6 +25,27 @@ async fn counters_add_up_across_nodes() {
     assert_eq!((local.increment("k", 2).await.ok(), local.decrement("k", 5).await.ok()), (Some(2), Some(-3)));
     assert!(local.increment("k", i64::MIN).await.is_err(), "an overflow changes nothing");
     assert_eq!(local.read("k").await.ok(), Some(Some(-3)));
+}
+
+#[tokio::test]
+async fn counter_and_value_of_one_name_are_refused_and_kept() {
+    let Some(server) = RedisServer::start() else { return };
+    for cache in [in_memory(), over(server.url())] {
+        let (view, counters): (View<str, u32>, Counters<str>) = (cache.view("x"), cache.counters("x"));
+        view.write("k", 5).await.everywhere();
+        assert!(matches!(counters.increment("k", 1).await, Err(CacheError::Refused(_))));
+        assert!(matches!(counters.read("k").await, Err(CacheError::Refused(_))));
+        assert_eq!(view.read("k").await.as_deref(), Some(&5), "the value stays");
+        assert_eq!(counters.increment("c", 7).await.ok(), Some(7));
+        view.write("c", 5).await.everywhere();
+        assert!(
+            matches!(counters.increment("c", 1).await, Err(CacheError::Refused(_))),
+            "a write overwrites"
+        );
+        assert_eq!(view.read("c").await.as_deref(), Some(&5));
+        assert!(counters.delete("c").await.expect("deleted"), "a deletion asks for no type");
+        assert_eq!(counters.increment("c", 1).await.ok(), Some(1));
+    }
 }
 
 #[tokio::test]
