@@ -205,7 +205,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// Outside a tokio runtime.
     pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
         let result = self.transact(Operation::Remove(self.redis_key(key))).await?;
-        Ok(matches!(result, Some(OperationResult::Removed(head)) if !head.is_empty()))
+        Ok(matches!(result, Some(OperationResult::Removed(Some(_)))))
     }
 
     async fn transact(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {

@@ -246,9 +246,8 @@ impl Coordinator {
     }
 }
 
-/// Whether the bytes are something other than a lease.
-pub(crate) fn is_value(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && !matches!(Head::parse(bytes), Ok(Head::Lease(_)))
+pub(crate) fn is_lease(bytes: &[u8]) -> bool {
+    matches!(Head::parse(bytes), Ok(Head::Lease(_)))
 }
 
 /// Whether the head is the lease or the value with this id.

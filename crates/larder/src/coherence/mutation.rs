@@ -9,7 +9,7 @@
 //! Before: a load that ends now must not store its value. After: neither must a lookup that read the old value from
 //! Redis in between. Each mutation runs in a task of its own, so a dropped caller does not leave half of it.
 
-use super::lease::is_value;
+use super::lease::is_lease;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::envelope;
@@ -276,7 +276,7 @@ struct StartedInvalidation {
 }
 
 pub(super) fn removed_value(result: &OperationResult) -> bool {
-    matches!(result, OperationResult::Removed(head) if is_value(head))
+    matches!(result, OperationResult::Removed(Some(head)) if !is_lease(head))
 }
 
 #[cfg(test)]

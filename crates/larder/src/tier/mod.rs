@@ -328,8 +328,8 @@ pub struct TransactionReply {
 /// The result of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperationResult {
-    /// The first bytes of the removed content; none if the key was absent.
-    Removed(Vec<u8>),
+    /// The first bytes of the removed content, none if it was no string; `None` if the key was absent.
+    Removed(Option<Vec<u8>>),
     /// The taken content, or [`KeyContent::Absent`].
     Taken(KeyContent),
     /// The bytes are stored.

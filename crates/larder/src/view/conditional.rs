@@ -1,7 +1,7 @@
 //! Writes that depend on the current content: add, take, expire.
 
 use super::{View, WriteOptions};
-use crate::coherence::lease::is_value;
+use crate::coherence::lease::is_lease;
 use crate::coherence::lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
 use crate::envelope::{self, Head};
@@ -217,7 +217,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if coordinator.replay_log.replay_epoch() != replay_epoch {
             return Err(CacheError::NotAsked);
         }
-        if !is_value(&bytes) {
+        if is_lease(&bytes) {
             return Ok(None);
         }
         Ok(match node.open(&self.config, &redis_key, &bytes, &start).await {

@@ -153,9 +153,7 @@ impl Server {
 
     pub(crate) fn apply(&mut self, operation: &Operation) -> OperationResult {
         match operation {
-            Operation::Remove(key) => {
-                OperationResult::Removed(self.remove(key).map_or_else(Vec::new, |bytes| head_of(&bytes)))
-            }
+            Operation::Remove(key) => OperationResult::Removed(self.remove(key).map(|bytes| head_of(&bytes))),
             Operation::Take(key) => {
                 let found = self.lookup(key, None);
                 self.remove(key);

@@ -49,6 +49,29 @@ async fn counter_and_value_of_one_name_are_refused_and_kept() {
 }
 
 #[tokio::test]
+async fn deletion_of_key_of_another_type_is_confirmed() {
+    let Some(server) = RedisServer::start() else { return };
+    // So that the script that deletes on a full server runs too.
+    let cache = over(server.url());
+    let counters: Counters<str> = cache.counters("hits");
+    let (view, raw): (View<str, u32>, RawView<str>) = (cache.view("n"), cache.raw("session"));
+    for full in [false, true] {
+        for key in ["hits:l", "n:l", "n:matched", "session:l"] {
+            assert_eq!(server.command(&format!("ZADD test:{key} 1 m")), ":1\r\n");
+        }
+        view.write("text", 1).await.everywhere();
+        server.set_full(full);
+        assert!(counters.delete("l").await.expect("deleted"));
+        assert!(raw.delete("l").await.expect("deleted"));
+        assert_eq!(view.delete_multi(["l", "text", "none"]).await.everywhere(), [true, true, false]);
+        assert_eq!(cache.delete_matched("n:*").await.everywhere(), 1);
+        server.set_full(false);
+        assert_eq!(server.command("EXISTS test:hits:l test:n:l test:n:matched test:session:l"), ":0\r\n");
+        assert_eq!(cache.coherence().pending_invalidations, 0);
+    }
+}
+
+#[tokio::test]
 async fn raw_view_exchanges_values_with_other_programs() {
     let Some(server) = RedisServer::start() else { return };
     let cache = over(server.url());

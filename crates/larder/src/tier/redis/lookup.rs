@@ -3,7 +3,7 @@
 use super::RedisTier;
 use super::connect::Connector;
 use super::ledger;
-use super::values::{array, bytes, px};
+use super::values::{array, bytes, head_of, px};
 use crate::tier::{HEAD_BYTES, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
 use redis::{Cmd, Pipeline, Value};
 
@@ -118,7 +118,7 @@ impl RedisTier {
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let mut answers = connector.send_repeatable(&self.address, &pipeline).await?.into_iter();
-        let heads = answers.by_ref().take(keys.len()).map(head).collect::<Result<_, TierError>>()?;
+        let heads = answers.by_ref().take(keys.len()).map(head_of).collect::<Result<_, TierError>>()?;
         let stamps = match (ledger, answers.next()) {
             (Some(query), Some(scores)) => Some(self.parse_stamps(connector, query, scores).await?),
             _ => None,
@@ -133,12 +133,4 @@ fn content(stored: Value) -> Result<KeyContent, TierError> {
         return Ok(KeyContent::Bytes(bytes));
     }
     Ok(bytes(stored)?.map_or(KeyContent::Absent, KeyContent::Bytes))
-}
-
-/// The first bytes of a key; none if it is absent or of another kind than a string.
-fn head(answer: Value) -> Result<Vec<u8>, TierError> {
-    match answer {
-        Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(Vec::new()),
-        answer => Ok(bytes(answer)?.unwrap_or_default()),
-    }
 }

@@ -77,13 +77,20 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// Removes keys and announces it, on a server that is too full to queue a transaction. ARGV: channel and message, or
-/// nothing.
+/// Removes keys and announces it, on a server that is too full to queue a transaction. Returns for each its first bytes,
+/// and whether it was there. ARGV: channel and message, or nothing.
 pub(super) const REMOVE: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
-  out[i] = redis.call('GETRANGE', key, 0, 19)
-  redis.call('UNLINK', key)
+  local head = redis.pcall('GETRANGE', key, 0, 19)
+  if type(head) == 'table' then
+    if not string.find(head.err, 'WRONGTYPE', 1, true) then
+      return head
+    end
+    head = ''
+  end
+  out[2 * i - 1] = head
+  out[2 * i] = redis.call('UNLINK', key)
 end
 if ARGV[1] then
   redis.call('PUBLISH', ARGV[1], ARGV[2])

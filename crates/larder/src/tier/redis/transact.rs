@@ -1,12 +1,12 @@
 //! Mutations: put, remove, take and increment, and the scan that finds keys to remove.
 
-use super::values::{self, array, bytes, checked, int, px, set_option};
+use super::values::{self, array, bytes, checked, head_of, int, px, set_option};
 use super::{RedisTier, executed, ledger};
 use crate::tier::{
     Announcement, Capabilities, HEAD_BYTES, KeyContent, Operation, OperationResult, TierError, Transaction,
     TransactionReply,
 };
-use redis::Pipeline;
+use redis::{Pipeline, Value};
 use std::time::Duration;
 
 /// The number of keys in one step of a scan.
@@ -52,8 +52,10 @@ impl RedisTier {
             }
             pipeline
         };
-        let heads = array(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())?;
-        heads.into_iter().map(|head| Ok(OperationResult::Removed(bytes(head)?.unwrap_or_default()))).collect()
+        let fields = array(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())?;
+        let mut fields = fields.into_iter();
+        let mut next = || fields.next().unwrap_or_default();
+        keys.iter().map(|_| removed(next(), next())).collect()
     }
 
     async fn transact(
@@ -105,11 +107,7 @@ impl RedisTier {
         let mut results = Vec::with_capacity(operations.len());
         for operation in operations {
             results.push(match operation {
-                Operation::Remove(_) => {
-                    let head = bytes(next())?.unwrap_or_default();
-                    int(next())?;
-                    OperationResult::Removed(head)
-                }
+                Operation::Remove(_) => removed(next(), next())?,
                 Operation::Take(_) => {
                     OperationResult::Taken(bytes(next())?.map_or(KeyContent::Absent, KeyContent::Bytes))
                 }
@@ -159,4 +157,11 @@ impl RedisTier {
             .map_err(|_| TierError::Refused(format!("cursor is {cursor:?}; it must be an integer")))?;
         Ok((cursor, keys))
     }
+}
+
+/// The result of a removal from the replies to GETRANGE and UNLINK.
+fn removed(head: Value, removed: Value) -> Result<OperationResult, TierError> {
+    // UNLINK removes content of every type.
+    let head = head_of(head)?;
+    Ok(OperationResult::Removed((int(removed)? > 0).then_some(head)))
 }

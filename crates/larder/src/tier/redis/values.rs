@@ -36,6 +36,19 @@ pub(super) fn bytes(value: Value) -> Result<Option<Vec<u8>>, TierError> {
     }
 }
 
+/// The first bytes of a key from the reply to GETRANGE; none if it is absent or no string.
+pub(super) fn head_of(answer: Value) -> Result<Vec<u8>, TierError> {
+    if is_wrong_type(&answer) {
+        return Ok(Vec::new());
+    }
+    Ok(bytes(answer)?.unwrap_or_default())
+}
+
+/// Whether the key has another type than the command needs.
+pub(super) fn is_wrong_type(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "WRONGTYPE")
+}
+
 pub(super) fn text(value: Value) -> Result<String, TierError> {
     Ok(bytes(value)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default())
 }
