@@ -138,6 +138,15 @@ impl Node {
         }
     }
 
+    /// Voids the tickets of a key and leaves its entry.
+    pub(crate) fn void_tickets(&self, key: MemoryKeyRef<'_>) {
+        let now = self.now();
+        self.memory.compute(key.into_owned(), |entry| match entry {
+            Some(entry) => (Op::SetTtl(Ttl::After(entry.value().state().remaining(now))), ()),
+            None => (Op::Remove, ()),
+        });
+    }
+
     /// Removes the entries whose Redis keys match a glob from memory and voids the tickets of all loads. Returns the
     /// number of entries.
     ///

@@ -7,17 +7,18 @@ use crate::coherence::mutation::spawn_mutation;
 use crate::envelope::{self, Head};
 use crate::error::CacheError;
 use crate::fetch::view_state::ViewState;
-use crate::key::{CacheKey, KeyBuf};
-use crate::node::entry::{MemoryTicket, Validity};
+use crate::key::{CacheKey, KeyBuf, MemoryKey};
+use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::ledger::untagged_members;
 use crate::node::lookup::MemoryLookup;
 use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
+use crate::node::validity::Proof;
 use crate::node::{Node, StartState};
 use crate::policy::Lifetime;
 use crate::reach::{Reach, Removal};
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES, KeyContent, Operation, OperationResult};
-use larder_engine::CommitOutcome;
+use larder_engine::{CommitOutcome, Op};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Stores a value if neither tier has a valid one. Returns whether it was stored.
+    /// Stores a value if neither tier has a valid one. Returns whether it was stored. Running loads of the key have stored
+    /// nothing yet, and can no longer do so, on any node.
     ///
     /// # Errors
     /// If the value cannot be encoded: nothing is stored. If Redis did not confirm: nothing is stored on this node, and a
@@ -102,10 +104,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
-            return match node.lookup(&self.config, key) {
-                MemoryLookup::Lead { ticket, .. } => self.add_to_memory(&redis_key, ticket, added),
-                MemoryLookup::Hit(_) | MemoryLookup::Follow(_) => Ok(false),
-            };
+            return self.add_without_redis(memory_key, &redis_key, added);
         }
         coordinator.ensure_connected().await;
         if node.trust.is_standalone() && !added.tags.is_empty() {
@@ -157,8 +156,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     async fn add_without_ledger(&self, key: &KeyBuf, added: AddedValue<V>) -> Result<bool, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let redis_key = self.redis_key(key);
-        // Of concurrent callers one gets the ticket.
-        let MemoryLookup::Lead { ticket, .. } = node.lookup(&self.config, key) else { return Ok(false) };
+        // Of concurrent callers the last one has a valid ticket.
+        let Some(ticket) = self.ticket_to_add(key) else { return Ok(false) };
         let (seq, start) = (coordinator.replay_log.next_seq(), node.start_state(&redis_key));
         let keys = std::slice::from_ref(&redis_key);
         let (mut lookups, _) = coordinator.lookup_redis(keys, Purpose::Mutate).await?;
@@ -171,15 +170,53 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let removal = CompareAndSet { key: redis_key.clone(), expected, action };
             coordinator.compare_and_set(removal, seq).await?;
         }
-        self.add_to_memory(&redis_key, ticket, added)
+        let (entry, start) = self.added_entry(&redis_key, added)?;
+        Ok(node.commit(&redis_key, ticket, &entry, start.tracked_writes) == CommitOutcome::Stored)
     }
 
-    fn add_to_memory(
+    /// Adds a value where memory is the only tier.
+    fn add_without_redis(
+        &self,
+        memory_key: MemoryKey,
+        redis_key: &[u8],
+        added: AddedValue<V>,
+    ) -> Result<bool, CacheError> {
+        let node = self.node();
+        let (entry, _) = self.added_entry(redis_key, added)?;
+        let ttl = entry.state().memory_ttl();
+        let (now, trust, epoch) = (node.now(), node.trust.snapshot(), node.ledger.epoch());
+        let is_valid = |found: &MemoryEntry| {
+            let validity = node.judge(found.state(), Proof::Trust(trust), epoch, now);
+            validity == Validity::Valid && found.value::<V>().is_some()
+        };
+        // In one step: a load may store its value in between.
+        let stored = node.memory.compute(memory_key, |found| match found {
+            Some(found) if is_valid(found.value()) => (Op::Keep, false),
+            _ => (Op::Put(entry, ttl), true),
+        });
+        Ok(stored.result && stored.refused.is_none())
+    }
+
+    /// The ticket of a key, unless memory has a valid value. Voids a running load.
+    fn ticket_to_add(&self, key: &KeyBuf) -> Option<MemoryTicket> {
+        let node = self.node();
+        for _ in 0..MAX_TRIES {
+            match node.lookup(&self.config, key) {
+                MemoryLookup::Lead { ticket, .. } => return Some(ticket),
+                MemoryLookup::Hit(_) => return None,
+                // The load may store its value first: then that is found.
+                MemoryLookup::Follow(_) => node.void_tickets(self.memory_key(key)),
+            }
+        }
+        None
+    }
+
+    /// The entry of a value that is added to memory only.
+    fn added_entry(
         &self,
         redis_key: &[u8],
-        ticket: MemoryTicket,
         AddedValue { value, lifetime, tags }: AddedValue<V>,
-    ) -> Result<bool, CacheError> {
+    ) -> Result<(MemoryEntry, StartState), CacheError> {
         let node = self.node();
         let id = node.random.id();
         let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
@@ -187,8 +224,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.encoded_bytes;
         let start = node.start_state(redis_key);
         let new = NewEntry { encoded_bytes, lifetime, tags, id: Some(id) };
-        let entry = node.new_entry(&self.config, Arc::new(value), new, &start);
-        Ok(node.commit(redis_key, ticket, &entry, start.tracked_writes) == CommitOutcome::Stored)
+        Ok((node.new_entry(&self.config, Arc::new(value), new, &start), start))
     }
 
     async fn take(self: Arc<Self>, key: &KeyBuf) -> Result<Option<Fetched<V>>, CacheError> {

@@ -1,6 +1,6 @@
 //! How often a loader runs: once, for 1, 50 and 10,000 callers, however the load ends.
 
-use crate::{in_memory, misses_reach, over};
+use crate::{begun, cached, in_memory, misses_reach, one_node, over};
 use larder::{Cache, FetchError, Policy, View};
 use larder_testkit::{Deadline, Gate, RedisServer, eventually};
 use std::time::Duration;
@@ -98,4 +98,40 @@ async fn crowd_loads_once_over_redis() {
     }
     let redis = cache.stats().redis.expect("a redis tier");
     assert_eq!((redis.hits, redis.misses), (0, 18), "one look for each crowd");
+}
+
+#[tokio::test]
+async fn add_during_a_load_is_stored_and_voids_it() {
+    let Some(server) = RedisServer::start() else { return };
+    let without_ledger = server.is_redis().then(|| one_node::node(&server));
+    for (kind, cache) in [in_memory(), over(server.url())].into_iter().chain(without_ledger).enumerate() {
+        let view: View<str, u32> = cache.view(&format!("n{kind}")).with_tag("t");
+        let (gate, loading) = begun(&view, 1).await;
+        assert!(view.add("k", 2).await.expect("asked"), "nothing is stored yet, cache {kind}");
+        assert!(!view.add("k", 3).await.expect("asked"), "cache {kind}");
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
+        assert_eq!(cached(&view, "k").await, 2, "cache {kind}");
+    }
+}
+
+#[tokio::test]
+async fn one_of_many_adds_during_a_load_stores() {
+    let _deadline = Deadline::start();
+    let view: View<str, u32> = in_memory().view("n");
+    let (gate, loading) = begun(&view, 0).await;
+    let adds: Vec<_> = (1..=20)
+        .map(|value| {
+            let view = view.clone();
+            tokio::spawn(async move { view.add("k", value).await.expect("asked").then_some(value) })
+        })
+        .collect();
+    let mut added = Vec::new();
+    for add in adds {
+        added.extend(add.await.expect("no panic"));
+    }
+    gate.open(1);
+    loading.await.expect("no panic");
+    assert_eq!(added.len(), 1);
+    assert_eq!(cached(&view, "k").await, added[0]);
 }
