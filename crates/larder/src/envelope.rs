@@ -23,7 +23,8 @@
 //! ```
 //!
 //! Integers are little-endian. The envelope contains no time of a node. The time to the deadline without the grace period
-//! is how long the value is fresh. A touch overwrites the deadline in place, so it is not part of the checksum.
+//! is how long the value is fresh. A touch overwrites the deadline in place, so it is not part of the checksum. A value that
+//! is expired gets an earlier deadline and as much less of a TTL: the deadline without both times is when it was stored.
 //!
 //! A new field needs a new version, and a version reads no other: version 1 had no deadline. Unknown or damaged bytes are
 //! a miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
@@ -43,6 +44,7 @@ pub(crate) const HEAD_BYTES: usize = 20;
 const DEADLINE: Range<usize> = HEAD_BYTES..HEAD_BYTES + 8;
 const CHECKSUM: Range<usize> = 28..36;
 const FLAGS_AT: usize = 37;
+const TTL: Range<usize> = 54..62;
 const RAW_LENGTH: Range<usize> = 74..78;
 const PAYLOAD_LENGTH: Range<usize> = 78..82;
 
@@ -110,6 +112,17 @@ pub(crate) fn set_id(bytes: &mut [u8], id: Id) {
 /// Sets the deadline of a value. The checksum does not cover it.
 pub(crate) fn set_deadline(bytes: &mut [u8], deadline_ms: u64) {
     bytes[DEADLINE].copy_from_slice(&deadline_ms.to_le_bytes());
+}
+
+/// Sets the TTL of a value, and the checksum that covers it. Cost: a pass over the bytes.
+pub(crate) fn set_ttl(bytes: &mut [u8], ttl: Duration) {
+    bytes[TTL].copy_from_slice(&millis(ttl).to_le_bytes());
+    set_checksum(bytes);
+}
+
+fn set_checksum(bytes: &mut [u8]) {
+    let checksum = XxHash3_64::oneshot(&bytes[CHECKSUM.end..]);
+    bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// The metadata of a value.
@@ -239,8 +252,7 @@ pub(crate) fn seal(
     let payload_length = bytes.len() - payload_at;
     bytes[RAW_LENGTH].copy_from_slice(&(raw_length as u32).to_le_bytes());
     bytes[PAYLOAD_LENGTH].copy_from_slice(&(payload_length as u32).to_le_bytes());
-    let checksum = XxHash3_64::oneshot(&bytes[CHECKSUM.end..]);
-    bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+    set_checksum(&mut bytes);
     Ok(bytes)
 }
 

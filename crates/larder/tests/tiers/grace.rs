@@ -86,6 +86,27 @@ async fn ttl_of_a_loader_or_a_write_holds_on_every_node() {
 }
 
 #[tokio::test]
+async fn age_of_expired_value_counts_from_its_store() {
+    let Some(server) = RedisServer::start() else { return };
+    let day = Duration::from_secs(86_400);
+    let over_redis = || node_with(server.url(), |options| options.redis_timeout(PATIENCE));
+    for cache in [in_memory(), over_redis()] {
+        let view: View<str, u32, &str> = cache.view("n");
+        let view = view.with_policy(Policy::new().ttl(day).grace(day));
+        view.write("k", 1).await.everywhere();
+        for _ in 0..2 {
+            assert!(view.expire("k").await.everywhere());
+            let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
+            assert_eq!((*stale, stale.source()), (1, Source::Stale));
+            assert!(stale.age() < day / 24, "{:?}", stale.age());
+            let inspected = view.inspect("k").entry.expect("in memory");
+            assert!(inspected.age < day / 24, "{:?}", inspected.age);
+            assert!(inspected.grace > day / 2, "the grace period stays: {:?}", inspected.grace);
+        }
+    }
+}
+
+#[tokio::test]
 async fn touch_restarts_ttl_and_grace_period_of_the_value() {
     let (cache, hand) = by_hand(POLICY);
     let view: View<str, u32, &str> = cache.view("n").touch_on_read();
