@@ -59,8 +59,8 @@ impl LeaseWait<'_> {
         true
     }
 
-    /// Ends the wait: so many leases are still there, which counts as misses.
-    pub(crate) fn end(self, leases: usize) {
+    /// The wait is over, or its caller waits no longer: so many leases are still there, which counts as misses.
+    pub(crate) fn end(&self, leases: usize) {
         if let Some(redis) = &self.coordinator.node.redis {
             redis.counts.misses.add(leases as u64);
         }
@@ -138,12 +138,12 @@ impl Coordinator {
         }
     }
 
-    /// Looks up one key until there is a value or a lease of this load, or `lease_wait` is over.
+    /// Looks up one key until there is a value or a lease of this load, or the wait is over.
     pub(crate) async fn lookup_or_wait_for_lease(
         &self,
         key: &[Vec<u8>],
+        wait: &mut LeaseWait<'_>,
     ) -> Result<(RedisLookup, u64), CacheError> {
-        let mut wait = self.lease_wait();
         loop {
             let (mut lookups, clock) = self.lookup_redis(key, Purpose::Load).await?;
             let lookup = lookups.pop().unwrap_or(RedisLookup::Absent);
@@ -162,7 +162,12 @@ impl Coordinator {
 
     /// Starts a wait for leases of other nodes.
     pub(crate) fn lease_wait(&self) -> LeaseWait<'_> {
-        let deadline = Instant::now().checked_add(self.options.lease_wait);
+        self.lease_wait_since(Instant::now())
+    }
+
+    /// A wait for leases of other nodes that started at this moment.
+    pub(crate) fn lease_wait_since(&self, started: Instant) -> LeaseWait<'_> {
+        let deadline = started.checked_add(self.options.lease_wait);
         LeaseWait { coordinator: self, deadline, pause: PAUSE.0 }
     }
 

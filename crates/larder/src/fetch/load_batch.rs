@@ -152,10 +152,14 @@ where
         if pending.needs_revalidation() && !self.revalidate_candidate(pending).await {
             return;
         }
-        let mut wait = coordinator.lease_wait();
+        // A refresh has waited for a load of this node already, and its lease may still be there.
+        let mut wait = match self.refresh {
+            true => coordinator.lease_wait_since(self.call.started),
+            false => coordinator.lease_wait(),
+        };
         for _ in 0..MAX_LOOKUPS {
             let key = std::slice::from_ref(&pending.redis_key);
-            let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key).await {
+            let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key, &mut wait).await {
                 Ok(found) => found,
                 Err(error) => {
                     coordinator.node.observers.report(&error);

@@ -43,7 +43,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use view_state::ViewState;
-use waiting::{Call, answer_or_stale, follow, is_loaded_after};
+use waiting::{Call, answer_or_stale, follow, is_loaded_after, is_servable};
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
@@ -284,17 +284,22 @@ where
             return node.lookup(config, &self.key);
         }
         let lease_wait = self.view.coordinator.options.lease_wait;
-        let wait = call.policy.soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
         loop {
-            match node.lookup_for_refresh(config, &self.key, called_at) {
+            let (older, candidate) = match node.lookup_for_refresh(config, &self.key, called_at) {
                 Ok(lookup) => return lookup,
-                Err(older) => match timeout(wait.saturating_sub(call.started.elapsed()), older).await {
-                    Ok(FollowOutcome::Lead(ticket)) => {
-                        return node.lead(self.view.memory_key(&self.key), ticket, None);
-                    }
-                    Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => {}
-                    Err(_) => node.invalidate_memory(&self.view.memory_key(&self.key).into_owned()),
-                },
+                Err(older) => older,
+            };
+            // With a value to serve, the caller waits no longer than the soft timeout.
+            let soft_timeout =
+                call.policy.soft_timeout.filter(|_| candidate.is_some_and(|it| is_servable(node, &it)));
+            let wait = soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
+            match timeout(wait.saturating_sub(call.started.elapsed()), older).await {
+                Ok(FollowOutcome::Lead(ticket)) => {
+                    return node.lead(self.view.memory_key(&self.key), ticket, None);
+                }
+                Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => {}
+                // What memory has stays: this load may fail.
+                Err(_) => node.void_tickets(self.view.memory_key(&self.key)),
             }
         }
     }

@@ -4,6 +4,7 @@ use super::view_state::ViewState;
 use super::{BulkOutcome, Outcome};
 use crate::error::FetchError;
 use crate::key::KeyBuf;
+use crate::node::Node;
 use crate::node::entry::Validity;
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, Waiter, source_in_memory};
@@ -130,23 +131,28 @@ where
     }
 }
 
-/// Serves the candidate of a caller that does not wait any longer, if it is within its grace period. One that must be
-/// compared with Redis first is served only while Redis is lost.
+/// Whether the candidate of a caller that does not wait any longer may be served: it is within its grace period. One that
+/// must be compared with Redis first is served only while Redis is lost.
+pub(super) fn is_servable(node: &Node, candidate: &Candidate) -> bool {
+    let state = candidate.entry.state();
+    match candidate.needs_revalidation {
+        false => state.is_kept(node.now()),
+        true => {
+            let validity = node.redis_is_lost().then(|| node.judge_without_redis(state));
+            matches!(validity, Some(Validity::Valid | Validity::Stale))
+        }
+    }
+}
+
+/// Serves the candidate of a caller that does not wait any longer, if it may be served.
 fn serve_stale<V: Send + Sync + 'static>(
     view: &ViewState<V>,
     key: &KeyBuf,
     candidate: &Candidate,
     coalesced: bool,
 ) -> Option<Fetched<V>> {
-    let (node, state) = (view.node(), candidate.entry.state());
-    let is_servable = match candidate.needs_revalidation {
-        false => state.is_kept(node.now()),
-        true => {
-            let validity = node.redis_is_lost().then(|| node.judge_without_redis(state));
-            matches!(validity, Some(Validity::Valid | Validity::Stale))
-        }
-    };
-    let entry = is_servable.then(|| candidate.entry.clone())?;
+    let node = view.node();
+    let entry = is_servable(node, candidate).then(|| candidate.entry.clone())?;
     let fetched = node.fetched(entry, Source::Stale, coalesced)?;
     node.observers.served_stale(&view.redis_key(key));
     Some(fetched)

@@ -99,9 +99,10 @@ impl SharedView {
         if !self.has_redis() {
             return SharedFetch::Lease(load.unleased());
         }
+        let mut wait = coordinator.lease_wait();
         for _ in 0..MAX_LOOKUPS {
             let key = std::slice::from_ref(&load.redis_key);
-            let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key).await {
+            let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key, &mut wait).await {
                 Ok(found) => found,
                 Err(error) => {
                     coordinator.node.observers.report(&error);

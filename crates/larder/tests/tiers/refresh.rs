@@ -5,6 +5,7 @@ use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once
 use larder::{Builder, Cache, FetchError, Policy, Source, View};
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
 use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// A refresh with a loader that returns `value`.
 async fn refreshed(view: View<str, u32>, value: u32) -> u32 {
@@ -57,6 +58,49 @@ async fn refresh_does_not_wait_for_ever_for_an_older_load() {
         gate.open(1);
         assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
         assert_eq!(cached(&view, "k").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn refresh_waits_once_for_a_load_here_and_in_redis() {
+    let Some(server) = RedisServer::start() else { return };
+    let wait = Duration::from_secs(2);
+    let cache = node_with(server.url(), |options| options.lease_wait(wait).redis_timeout(PATIENCE));
+    let view: View<str, u32> = cache.view("n");
+    let (gate, older) = begun(&view, 1).await;
+    let started = Instant::now();
+    assert_eq!(refreshed(view.clone(), 2).await, 2);
+    let waited = started.elapsed();
+    assert!((wait..wait * 2).contains(&waited), "the lease of the voided load is its own: {waited:?}");
+    gate.open(1);
+    assert_eq!(older.await.expect("no panic"), 1);
+    assert_eq!(cached(&view, "k").await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn soft_timeout_shortens_the_wait_of_a_refresh_only_with_a_stale_value() {
+    let slow = Duration::from_millis(300);
+    let soft = Duration::from_millis(50);
+    let policy = Policy::new().grace(Duration::from_secs(60)).soft_timeout(soft);
+    let view: View<str, u32> = in_memory().view("n").with_policy(policy);
+    for has_value in [false, true] {
+        if has_value {
+            view.write("k", 0).await.everywhere();
+            view.expire("k").await.everywhere();
+        }
+        let (gate, older) = begun(&view, 1).await;
+        let started = Instant::now();
+        let opening = tokio::spawn(async move {
+            sleep(slow).await;
+            gate.open(1);
+        });
+        // What the older load has stored is a stale value too: the soft timeout is over by then.
+        let expected = if has_value { (0, soft) } else { (1, slow) };
+        assert_eq!((refreshed(view.clone(), 2).await, started.elapsed()), expected);
+        opening.await.expect("no panic");
+        older.await.expect("no panic");
+        eventually("its own load is stored", async || cached(&view, "k").await == 2).await;
+        view.delete("k").await.everywhere();
     }
 }
 
