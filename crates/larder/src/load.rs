@@ -222,21 +222,22 @@ pub(crate) async fn run<F, R, E>(
 where
     F: Future<Output = Result<R, E>>,
 {
-    let running = async {
-        let future = catch_unwind(AssertUnwindSafe(start)).map_err(|_| LoadFailure::Panicked)?;
-        let mut future = pin!(future);
-        std::future::poll_fn(|context| {
-            // The future is not polled again after a panic.
-            match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-                Ok(Poll::Ready(result)) => Poll::Ready(result.map_err(LoadFailure::Failed)),
-                Ok(Poll::Pending) => Poll::Pending,
-                Err(_) => Poll::Ready(Err(LoadFailure::Panicked)),
-            }
-        })
-        .await
-    };
-    match timeout {
+    let future = catch_unwind(AssertUnwindSafe(start)).map_err(|_| LoadFailure::Panicked)?;
+    let mut future = pin!(Some(future));
+    let running = std::future::poll_fn(|context| {
+        let Some(running) = future.as_mut().as_pin_mut() else { return Poll::Pending };
+        // The future is not polled again after a panic.
+        match catch_unwind(AssertUnwindSafe(|| running.poll(context))) {
+            Ok(Poll::Ready(result)) => Poll::Ready(result.map_err(LoadFailure::Failed)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(Err(LoadFailure::Panicked)),
+        }
+    });
+    let outcome = match timeout {
         Some(timeout) => tokio::time::timeout(timeout, running).await.unwrap_or(Err(LoadFailure::TimedOut)),
         None => running.await,
-    }
+    };
+    // What the loader owns may panic when it is dropped, at its end or at the timeout.
+    catch_unwind(AssertUnwindSafe(|| future.set(None))).map_err(|_| LoadFailure::Panicked)?;
+    outcome
 }

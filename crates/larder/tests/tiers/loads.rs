@@ -100,6 +100,35 @@ async fn crowd_loads_once_over_redis() {
     assert_eq!((redis.hits, redis.misses), (0, 18), "one look for each crowd");
 }
 
+/// Panics when it is dropped, as a loader may whose guard fails.
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_dropped_loader_is_a_panic_of_the_loader() {
+    let view: View<str, u32> = in_memory().view("n");
+    let view = view.with_policy(Policy::new().hard_timeout(Duration::from_millis(50)));
+    let timed_out = view.fetch("slow").load(|_| async {
+        let _guard = PanicsOnDrop;
+        std::future::pending().await
+    });
+    let timed_out = timed_out.await.map(|fetched| *fetched);
+    assert!(matches!(timed_out, Err(FetchError::LoaderPanicked)), "{timed_out:?}");
+    let panicked = view.fetch_multi(["a", "b"]).load(|_, _| async {
+        let _guard = PanicsOnDrop;
+        std::future::pending::<Result<Vec<(String, u32)>, _>>().await
+    });
+    for outcome in panicked.await {
+        let outcome = outcome.map(|fetched| fetched.is_some());
+        assert!(matches!(outcome, Err(FetchError::LoaderPanicked)), "{outcome:?}");
+    }
+}
+
 #[tokio::test]
 async fn add_during_a_load_is_stored_and_voids_it() {
     let Some(server) = RedisServer::start() else { return };
