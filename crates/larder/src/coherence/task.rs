@@ -168,17 +168,19 @@ impl Coordinator {
         node.observers.emit(|| Event::ServerChanged { replayed: requeued.len() });
     }
 
-    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it.
-    async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) {
+    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it. Returns whether Redis has
+    /// a ledger that can be used, if it needs one: other nodes can announce no invalidation of a tag without it.
+    async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) -> bool {
         match pulse.ledger_clock {
             // Whoever makes the next ledger must know the latest clock.
             None if known_clock > 0 && !self.node.trust.is_standalone() => {
-                _ = self.node.read_stamps(&untagged_members()).await;
+                return self.node.read_stamps(&untagged_members()).await.is_ok();
             }
             Some(clock) if clock < known_clock => self.on_older_ledger(known_clock, clock),
             Some(clock) => self.node.ledger.observe(clock),
             None => {}
         }
+        true
     }
 
     /// Redis has lost the ledger, and a node that knew an older clock has made a new one, which does not know all
@@ -340,9 +342,10 @@ async fn send_heartbeats(
                 if let Some(time) = pulse.time {
                     strong.node.server_clock.record(request, time);
                 }
-                strong.check_ledger(known_clock, &pulse).await;
+                let has_ledger = strong.check_ledger(known_clock, &pulse).await;
                 match (proof, previous.replace(sent)) {
                     (Proof::Nothing, _) => {}
+                    _ if !has_ledger => {}
                     (Proof::This, _) => trust.record_proof(sent),
                     (Proof::Previous, Some(previous)) => trust.record_proof(previous),
                     (Proof::Previous, None) => wait = Duration::ZERO,

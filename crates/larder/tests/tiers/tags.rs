@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, in_memory, over, pairs};
-use larder::{Cache, Invalidation, LoadCx, Policy, Source, View, WriteOptions};
+use larder::{Cache, CoherenceMode, Invalidation, LoadCx, Policy, Source, View, WriteOptions};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
 
@@ -76,6 +76,50 @@ async fn load_before_tag_invalidation_is_not_kept() {
         assert_eq!(loading.await.expect("no panic"), 1);
         assert!(b.read("k").await.is_none());
         eventually("nor in memory", async || a.read("k").await.is_none()).await;
+    }
+}
+
+/// A stamp that is no whole number below 2^53 orders nothing, and neither does a key of another type.
+#[tokio::test]
+async fn ledger_overwritten_by_another_program_is_replaced() {
+    let Some(server) = RedisServer::start() else { return };
+    let mut faults = vec!["SET test::ledger text"];
+    let stamps =
+        ["inf clock", "-inf clock", "-5 clock", "1e300 clock", "9007199254740992 clock", "inf floor"];
+    let stamps: Vec<_> = stamps.iter().map(|stamp| format!("ZADD test::ledger {stamp}")).collect();
+    faults.extend(stamps.iter().map(|fault| &fault[..]));
+    for (one, other) in pairs(&server) {
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        assert!(b.read("before").await.is_none(), "both are connected now");
+        for (fault, loads_first) in faults.iter().flat_map(|fault| [(fault, true), (fault, false)]) {
+            for key in ["before", "after"] {
+                a.delete(key).await.everywhere();
+            }
+            assert_eq!(tagged(&a, "before", "t", 1).await, 1, "{fault}");
+            server.command(fault);
+            if loads_first {
+                assert_eq!(tagged(&a, "after", "t", 2).await, 2, "{fault}");
+            }
+            let reach = one.invalidate_tags(["t"], Invalidation::Hard).await.expect("done here");
+            for key in ["before", "after"] {
+                assert!(a.read(key).await.is_none(), "{fault}: {key}, {reach:?}");
+            }
+            let is_full = async || {
+                let modes = [&one, &other].map(|cache| cache.coherence());
+                modes.iter().all(|now| now.mode == CoherenceMode::Full && now.pending_invalidations == 0)
+            };
+            eventually(&format!("{fault}, {loads_first}: the promise holds again"), is_full).await;
+            for key in ["before", "after"] {
+                let loaded = tagged(&b, key, "t", 3).await;
+                assert_eq!(loaded, 3, "{fault}: {key} on the other node");
+            }
+            one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+            assert!(a.read("after").await.is_none(), "{fault}: a later invalidation");
+            eventually("the other node forgets", async || b.read("after").await.is_none()).await;
+            let clock = server.command("ZSCORE test::ledger clock");
+            let clock = clock.lines().nth(1).and_then(|clock| clock.parse::<f64>().ok());
+            assert!(clock.is_some_and(|clock| (1e15..9e15).contains(&clock)), "{fault}: {clock:?}");
+        }
     }
 }
 

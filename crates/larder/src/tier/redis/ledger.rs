@@ -3,9 +3,12 @@
 //! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of
 //! `floor` is valid, and no entry with a tag and an older clock than that of `tags`. Every other member is a tag or
 //! everything, and its score is the clock of its last invalidation.
+//!
+//! A ledger that another program has overwritten is a lost one, and is replaced: a key of another type, or a score that is no
+//! stamp. What such a ledger says orders nothing.
 
 use super::connect::Connector;
-use super::values::{array, checked, int, stamp, time_micros};
+use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
 use super::{RedisTier, executed};
 use crate::tier::{
     Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
@@ -41,24 +44,34 @@ impl RedisTier {
         self.parse_stamps(connector, query, scores).await
     }
 
-    /// Parses the reply to ZMSCORE. If there is no ledger, creates one and reads it.
+    /// Parses the reply to ZMSCORE. If there is no ledger, or one that was overwritten, creates one and reads it.
     pub(super) async fn parse_stamps(
         &self,
         connector: &Connector,
         query: &LedgerQuery<'_>,
         scores: Value,
     ) -> Result<Stamps, TierError> {
-        if let Some(stamps) = stamps(scores)? {
-            return Ok(stamps);
-        }
+        let has_wrong_type = is_wrong_type(&scores);
+        let overwritten = match array(scores).map(stamps) {
+            Ok(Ok(Some(stamps))) => return Ok(stamps),
+            Ok(Ok(None)) => false,
+            Ok(Err(_)) => true,
+            Err(_) if has_wrong_type => true,
+            Err(error) => return Err(error),
+        };
         let start = self.server_micros(connector).await?.max(query.at_least + margin());
-        let mut pipeline = Pipeline::with_capacity(2);
-        create(&mut pipeline, query.key, start);
+        let mut pipeline = Pipeline::with_capacity(7);
+        if overwritten {
+            tracing::warn!("another program has overwritten the ledger: a new one is created");
+            replace(&mut pipeline, query.key, start, has_wrong_type);
+        } else {
+            create(&mut pipeline, query.key, start);
+        }
         read(&mut pipeline, query);
         let mut answers = connector.send(&self.address, &pipeline).await?;
         let scores = answers.pop().unwrap_or_default();
-        checked(answers.pop().unwrap_or_default())?;
-        stamps(scores)?
+        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
+        stamps(array(scores)?)?
             .ok_or_else(|| TierError::Refused("the ledger was removed while it was created".into()))
     }
 
@@ -187,6 +200,20 @@ fn create(pipeline: &mut Pipeline, key: &[u8], start: u64) {
     pipeline.cmd("ZADD").arg(key).arg("NX").arg(start).arg("clock").arg(start).arg("floor");
 }
 
+/// Makes a ledger out of one that was overwritten. Another node may have done so just before: its stamps stay.
+fn replace(pipeline: &mut Pipeline, key: &[u8], start: u64, has_wrong_type: bool) {
+    pipeline.cmd("MULTI");
+    match has_wrong_type {
+        true => pipeline.cmd("UNLINK").arg(key),
+        false => {
+            pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg("(1");
+            pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg(STAMP_LIMIT).arg("+inf")
+        }
+    };
+    // The floor takes the place of the stamps that are gone.
+    pipeline.cmd("ZADD").arg(key).arg("GT").arg(start).arg("clock").arg(start).arg("floor").cmd("EXEC");
+}
+
 fn stamped(advance: &LedgerAdvance<'_>, mut stamp: impl FnMut(&[u8])) {
     advance.members.iter().for_each(|member| stamp(member));
     if advance.floor {
@@ -194,8 +221,8 @@ fn stamped(advance: &LedgerAdvance<'_>, mut stamp: impl FnMut(&[u8])) {
     }
 }
 
-fn stamps(scores: Value) -> Result<Option<Stamps>, TierError> {
-    let mut scores = array(scores)?.into_iter();
+fn stamps(scores: Vec<Value>) -> Result<Option<Stamps>, TierError> {
+    let mut scores = scores.into_iter();
     let clock = stamp(scores.next().unwrap_or_default())?;
     let floor = stamp(scores.next().unwrap_or_default())?;
     let tag_floor = stamp(scores.next().unwrap_or_default())?.unwrap_or_default();

@@ -97,12 +97,17 @@ if ARGV[1] then
 end
 return out";
 
-/// Advances the clock and stamps members with it.
+/// Advances the clock and stamps members with it. A ledger whose clock is no stamp is a lost one, as in `values::stamp`.
 /// ARGV: the lowest new clock, its margin for a new or another ledger, the message about the floor of another one or nothing,
 /// channel, message, members.
 pub(super) const ADVANCE: &str = "\
 local ledger = KEYS[1]
 local clock = redis.call('ZSCORE', ledger, 'clock')
+local number = clock and tonumber(clock)
+if clock and not (number and number >= 1 and number < 9007199254740992) then
+  redis.call('UNLINK', ledger)
+  clock = false
+end
 if not clock then
   local time = redis.call('TIME')
   clock = string.format('%.0f', math.max(time[1] * 1000000 + time[2], ARGV[1] + ARGV[2]))

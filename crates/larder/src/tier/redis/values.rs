@@ -60,19 +60,22 @@ pub(super) fn array(value: Value) -> Result<Vec<Value>, TierError> {
     }
 }
 
-/// A stamp of a ledger: a whole number in a sorted set's score.
+/// Every stamp of a ledger is less: beyond it a score is no exact number, and a clock could not advance by one.
+pub(super) const STAMP_LIMIT: u64 = 1 << 53;
+
+/// A stamp of a ledger: a whole number in a sorted set's score. No other score orders anything, so it is an error.
 pub(super) fn stamp(value: Value) -> Result<Option<u64>, TierError> {
-    match checked(value)? {
-        Value::Nil => Ok(None),
-        Value::Double(number) => Ok(Some(number as u64)),
-        Value::Int(number) => Ok(Some(number.max(0) as u64)),
-        Value::BulkString(bytes) => {
-            let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse::<f64>().ok());
-            number
-                .map(|number| Some(number as u64))
-                .ok_or_else(|| unexpected("a score", &Value::BulkString(bytes)))
-        }
-        other => Err(unexpected("a score", &other)),
+    let value = checked(value)?;
+    let number = match &value {
+        Value::Nil => return Ok(None),
+        Value::Double(number) => Some(*number),
+        Value::Int(number) => Some(*number as f64),
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()),
+        _ => None,
+    };
+    match number {
+        Some(number) if (1.0..STAMP_LIMIT as f64).contains(&number) => Ok(Some(number as u64)),
+        _ => Err(unexpected("a stamp from 1 to 2^53 - 1", &value)),
     }
 }
 
@@ -97,5 +100,24 @@ pub(super) fn set_option(expiry: Expiry) -> (&'static str, u64) {
     match expiry {
         Expiry::After(ttl) => ("PX", px(ttl)),
         Expiry::At(deadline_ms) => ("PXAT", deadline_ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn score_that_orders_nothing_is_no_stamp() {
+        for number in [1.0, 1.7e15, 9_007_199_254_740_991.0] {
+            assert_eq!(stamp(Value::Double(number)), Ok(Some(number as u64)));
+        }
+        let bytes = |text: &str| Value::BulkString(text.into());
+        assert_eq!(stamp(bytes("1700000000000001")), Ok(Some(1_700_000_000_000_001)));
+        assert_eq!(stamp(Value::Nil), Ok(None));
+        for number in [0.0, -5.0, 9_007_199_254_740_992.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert!(stamp(Value::Double(number)).is_err(), "{number}");
+        }
+        assert!(stamp(bytes("inf")).is_err() && stamp(bytes("text")).is_err());
     }
 }
