@@ -18,6 +18,9 @@ use std::time::Duration;
 /// They are stored in Redis only, or in memory if there is no Redis. They have a type of their own, so that a
 /// serialized value cannot be incremented.
 ///
+/// In memory a counter is an entry as any other: it ends with its time to live, and is evicted when memory is full. Then
+/// it starts at 0 again. Count what must not be lost in Redis, without eviction.
+///
 /// A view of the same name has the same keys: a counter is not added to a value, which stays, and a view neither reads
 /// a counter nor spares it when it writes or deletes. Give counters a name of their own.
 pub struct Counters<K: ?Sized> {

@@ -46,6 +46,8 @@ pub struct TierStats {
     pub skipped: u64,
     /// Values that were found and were not readable.
     pub unreadable: u64,
+    /// Values that memory did not store, since they weigh more than its capacity; zero for Redis.
+    pub too_heavy: u64,
     /// Entries that were evicted to make room.
     pub evicted: u64,
     /// Entries that expired.

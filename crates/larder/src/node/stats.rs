@@ -14,6 +14,7 @@ impl Node {
                 hits: memory.hits,
                 misses: memory.misses,
                 miss_causes: memory.miss_causes,
+                too_heavy: memory.refused,
                 evicted: memory.evicted,
                 expired: memory.expired,
                 entries: Some(memory.entries),

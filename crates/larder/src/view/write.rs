@@ -64,7 +64,8 @@ where
     /// may have missed an invalidation, and one after it if it did.
     ///
     /// [`Reach::HereAndQueued`] if Redis did not confirm: this process has the value, and the key is deleted everywhere
-    /// as soon as Redis replies.
+    /// as soon as Redis replies. A value that weighs more than the capacity of memory is stored in Redis alone, and
+    /// without Redis nowhere; [`TierStats::too_heavy`](crate::TierStats::too_heavy) counts it.
     ///
     /// # Errors
     /// If the value cannot be encoded: nothing has changed.

@@ -4,7 +4,7 @@ use crate::mutation::Mutation;
 use crate::{cached, fetched, in_memory, over};
 use larder::{BuildError, Cache, CacheError, Codec, CodecError, FetchError, Policy, Source, View};
 use larder_engine::Clock;
-use larder_testkit::{Deadline, RedisServer};
+use larder_testkit::{Deadline, PATIENCE, RedisServer};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -264,6 +264,23 @@ async fn memory_stays_within_its_bytes() {
 #[test]
 fn option_out_of_range_is_refused_with_value_and_range() {
     let _deadline = Deadline::start();
+#[tokio::test]
+async fn value_heavier_than_memory_is_counted() {
+    let Some(server) = RedisServer::start() else { return };
+    let options = || Cache::builder("test").memory_bytes(10_000).ttl(Duration::from_secs(60));
+    let over_redis = options().redis(server.url()).redis_timeout(PATIENCE);
+    for (cache, is_stored) in [(options().build(), false), (over_redis.build(), true)] {
+        let cache = cache.expect("valid options");
+        let view: View<str, Vec<u8>> = cache.view("v");
+        view.write("small", vec![0; 1_000]).await.everywhere();
+        assert_eq!(cache.stats().memory.too_heavy, 0);
+        view.write("large", vec![0; 20_000]).await.everywhere();
+        assert_eq!(cache.stats().memory.too_heavy, 1);
+        assert_eq!(view.read("large").await.is_some(), is_stored, "in redis alone");
+        assert!(view.inspect("large").entry.is_none());
+    }
+}
+
     let builder = || Cache::builder("test").ttl(Duration::from_secs(1));
     let message = |result: Result<Cache, BuildError>| result.expect_err("refused").to_string();
     assert_eq!(
