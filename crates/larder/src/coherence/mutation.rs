@@ -171,7 +171,7 @@ impl Coordinator {
         tags: Vec<Box<str>>,
         how: Invalidation,
     ) -> Result<Reach, CacheError> {
-        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        let tags = checked_tags(tags)?;
         let coordinator = self.clone();
         let confirmed =
             spawn_mutation(async move { Ok(coordinator.invalidate(Some(tags), how).await) }).await?;
@@ -184,7 +184,7 @@ impl Coordinator {
         tags: Vec<Box<str>>,
         how: Invalidation,
     ) -> Result<(), CacheError> {
-        envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+        let tags = checked_tags(tags)?;
         // First: what has started must be finished.
         let runtime = Handle::current();
         let (coordinator, started) = (self.clone(), self.start_invalidation(Some(&tags), how));
@@ -264,6 +264,14 @@ impl Coordinator {
         node.purge_memory(&members);
         advanced.map(drop)
     }
+}
+
+/// The tags of an invalidation, each once as those of a value.
+fn checked_tags(mut tags: Vec<Box<str>>) -> Result<Vec<Box<str>>, CacheError> {
+    tags.sort_unstable();
+    tags.dedup();
+    envelope::check_tags(&tags).map_err(CacheError::Encode)?;
+    Ok(tags)
 }
 
 /// An invalidation that is in effect on this node and must reach Redis.

@@ -1,6 +1,8 @@
 //! The configuration of one view: its name, and how its values are encoded, weighed, tagged and timed.
 
 use crate::codec::Codec;
+use crate::envelope;
+use crate::error::CacheError;
 use crate::policy::{Lifetime, Policy};
 use crate::random::Random;
 use crate::schema;
@@ -75,6 +77,11 @@ impl<V: 'static> ViewConfig<V> {
         tags.sort_unstable();
         tags.dedup();
         tags
+    }
+
+    /// Whether a value may have the view's tags and these.
+    pub(crate) fn check_tags(&self, more: &[Box<str>]) -> Result<(), CacheError> {
+        envelope::check_tags(&self.tags(more)).map_err(CacheError::Encode)
     }
 
     /// The weight of a value in bytes: its encoded length without a weigher, or if that panics.

@@ -53,6 +53,7 @@ where
     /// Outside a tokio runtime.
     pub async fn add_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<bool, CacheError> {
         if self.state.is_off() {
+            self.state.config.check_tags(&options.tags)?;
             return Ok(false);
         }
         let (state, key) = (self.state.clone(), KeyBuf::of(key));

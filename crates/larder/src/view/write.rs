@@ -68,7 +68,7 @@ where
     /// without Redis nowhere; [`TierStats::too_heavy`](crate::TierStats::too_heavy) counts it.
     ///
     /// # Errors
-    /// If the value cannot be encoded: nothing has changed.
+    /// If the value cannot be encoded, or has too many or too long tags: nothing has changed.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -129,6 +129,9 @@ where
             return Ok(Reach::Everywhere);
         }
         if self.state.is_off() {
+            for (.., options) in &values {
+                self.state.config.check_tags(&options.tags)?;
+            }
             // An older value must not be served once the cache is turned on again.
             let keys = values.iter().map(|(key, ..)| self.state.both_keys(key)).collect();
             return Ok(self.state.delete(keys).await?.reach);

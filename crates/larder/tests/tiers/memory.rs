@@ -2,7 +2,10 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, in_memory, over};
-use larder::{BuildError, Cache, CacheError, Codec, CodecError, FetchError, Policy, Source, View};
+use larder::{
+    BuildError, Cache, CacheError, Codec, CodecError, FetchError, Invalidation, Policy, Source, View,
+    WriteOptions,
+};
 use larder_engine::Clock;
 use larder_testkit::{Deadline, PATIENCE, RedisServer};
 use std::convert::Infallible;
@@ -261,9 +264,6 @@ async fn memory_stays_within_its_bytes() {
     assert!(memory.evicted > 100);
 }
 
-#[test]
-fn option_out_of_range_is_refused_with_value_and_range() {
-    let _deadline = Deadline::start();
 #[tokio::test]
 async fn value_heavier_than_memory_is_counted() {
     let Some(server) = RedisServer::start() else { return };
@@ -281,6 +281,30 @@ async fn value_heavier_than_memory_is_counted() {
     }
 }
 
+#[tokio::test]
+async fn tags_are_checked_alike_by_write_invalidation_and_a_cache_that_is_off() {
+    let _deadline = Deadline::start();
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    let with = |tags: usize| {
+        let tags = (0..tags).map(|n| format!("t{}", n.min(64)));
+        tags.fold(WriteOptions::new(), |options, tag| options.tag(tag))
+    };
+    for enabled in [true, false] {
+        cache.set_enabled(enabled);
+        view.write_with("k", 1, &with(64).tag("t0")).await.everywhere();
+        assert!(matches!(view.write_with("k", 1, &with(65)).await, Err(CacheError::Encode(_))), "{enabled}");
+        assert!(matches!(view.add_with("new", 1, &with(65)).await, Err(CacheError::Encode(_))), "{enabled}");
+    }
+    let twice = (0..128).map(|n| format!("t{}", n / 2));
+    cache.invalidate_tags(twice, Invalidation::Hard).await.everywhere();
+    let many = (0..65).map(|n| format!("t{n}"));
+    assert!(matches!(cache.invalidate_tags(many, Invalidation::Hard).await, Err(CacheError::Encode(_))));
+}
+
+#[test]
+fn option_out_of_range_is_refused_with_value_and_range() {
+    let _deadline = Deadline::start();
     let builder = || Cache::builder("test").ttl(Duration::from_secs(1));
     let message = |result: Result<Cache, BuildError>| result.expect_err("refused").to_string();
     assert_eq!(
