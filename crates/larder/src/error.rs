@@ -69,12 +69,15 @@ pub enum CacheError {
     #[error("redis did not confirm: {0}")]
     Redis(String),
     /// Redis refused the request and did not execute it: it is full or read-only, or does not know the command. Check
-    /// the server's memory limit, its role and the user's permissions.
-    #[error("redis refused: {0}")]
+    /// the server's memory limit, its role and the user's permissions. Or a counter cannot hold the sum, or its key has
+    /// other content.
+    #[error("refused: {0}")]
     Refused(String),
     /// Redis was not asked, or its answer was not used: it failed twice in a row and gets no request for 500 ms, or an
     /// invalidation of the key is pending, or its clock is not known yet. Try again later.
-    #[error("redis is not asked now: it has failed, or an invalidation is pending")]
+    #[error(
+        "redis is not asked now: it has failed, or an invalidation is pending, or its clock is not known yet"
+    )]
     NotAsked,
     /// The value cannot be encoded. It is stored in no tier.
     #[error(transparent)]

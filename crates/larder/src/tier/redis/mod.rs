@@ -175,7 +175,7 @@ fn can_do(answer: Value) -> Result<bool, TierError> {
     match answer {
         Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM" | "EXECABORT") => Ok(false),
         Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(true),
-        Value::ServerError(error) => Err(TierError::NoReply(redis::RedisError::from(error).to_string())),
+        Value::ServerError(error) => Err(TierError::NoReply(values::text_of(&error))),
         _ => Ok(true),
     }
 }

@@ -1,7 +1,7 @@
 //! Between the values of the client library and those of a tier.
 
 use crate::tier::{Expiry, TierError};
-use redis::{RedisError, Value};
+use redis::{ServerError, Value};
 use std::time::Duration;
 
 /// A reply of an unexpected type.
@@ -12,9 +12,16 @@ fn unexpected(expected: &str, value: &Value) -> TierError {
 /// The value, or the error of the server in its place.
 pub(super) fn checked(value: Value) -> Result<Value, TierError> {
     match value {
-        Value::ServerError(error) => Err(TierError::Refused(RedisError::from(error).to_string())),
+        Value::ServerError(error) => Err(TierError::Refused(text_of(&error))),
         value => Ok(value),
     }
+}
+
+/// The error of a server as it sent it, without the name of a script and the line in it: no user knows our scripts.
+pub(super) fn text_of(error: &ServerError) -> String {
+    let details = error.details().unwrap_or_default();
+    let details = details.split_once(" script: ").map_or(details, |(details, _)| details);
+    format!("{} {details}", error.code()).trim_end().to_owned()
 }
 
 pub(super) fn int(value: Value) -> Result<i64, TierError> {
@@ -106,6 +113,19 @@ pub(super) fn set_option(expiry: Expiry) -> (&'static str, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_of_server_has_no_quotes_and_no_script() {
+        let text = |sent: &str| match redis::parse_redis_value(format!("-{sent}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => text_of(&error),
+            other => panic!("{other:?}"),
+        };
+        let plain = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(text(plain), plain);
+        assert_eq!(text(&format!("{plain} script: 4e6d8fc8bb01, on @user_script:1.")), plain);
+        assert_eq!(text("OOM command not allowed"), "OOM command not allowed");
+        assert_eq!(text("ERR value is not an integer"), "ERR value is not an integer");
+    }
 
     #[test]
     fn score_that_orders_nothing_is_no_stamp() {
