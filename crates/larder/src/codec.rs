@@ -38,7 +38,7 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 /// ```
 pub trait Codec<V>: Send + Sync + 'static {
     /// The number that is stored with each value: 128 to 255 for codecs of the user, below that for those of this
-    /// crate.
+    /// crate. It is not checked: a codec with the number of another one is given its bytes.
     fn id(&self) -> u8;
 
     /// Whether this codec reads the bytes of the codec with this number. Default: only its own.

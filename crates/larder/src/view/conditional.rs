@@ -31,7 +31,7 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Stores a value if neither tier has a valid one. Returns whether it was stored. Running loads of the key have stored
+    /// Stores a value if neither tier has a valid one. Returns whether it was stored: never while the cache is off. Running loads of the key have stored
     /// nothing yet, and can no longer do so, on any node.
     ///
     /// # Errors
