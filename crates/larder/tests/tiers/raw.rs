@@ -24,6 +24,8 @@ async fn counters_add_up_across_nodes() {
     let local: Counters<str> = in_memory().counters("hits");
     assert_eq!((local.increment("k", 2).await.ok(), local.decrement("k", 5).await.ok()), (Some(2), Some(-3)));
     assert!(local.increment("k", i64::MIN).await.is_err(), "an overflow changes nothing");
+    let refused = local.decrement("k", i64::MIN).await.expect_err("it has no opposite").to_string();
+    assert_eq!(refused, "refused: -9223372036854775808 cannot be negated", "there is no redis");
     assert_eq!(local.read("k").await.ok(), Some(Some(-3)));
 }
 
