@@ -31,8 +31,8 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Stores a value if neither tier has a valid one. Returns whether it was stored: never while the cache is off. Running loads of the key have stored
-    /// nothing yet, and can no longer do so, on any node.
+    /// Stores a value if neither tier has a valid one. Returns whether it was stored: never while the cache is off.
+    /// Running loads of the key have stored nothing yet, and can no longer do so, on any node.
     ///
     /// # Errors
     /// If the value cannot be encoded: nothing is stored. If Redis did not confirm: nothing is stored on this node, and a
@@ -309,7 +309,7 @@ fn make_stale(node: &Node, redis_key: &[u8], bytes: Vec<u8>) -> CompareAndSet {
             let deadline_ms = node.server_clock.deadline(meta.grace);
             deadline_ms.map(|deadline_ms| {
                 let (mut bytes, deadline_ms) = (bytes.clone(), deadline_ms.min(meta.deadline_ms));
-                // The age of a value follows from both: it is still that since the store.
+                // The age of a value follows from its deadline and its TTL, and must stay the time since its store.
                 let earlier = Duration::from_millis(meta.deadline_ms - deadline_ms);
                 envelope::set_ttl(&mut bytes, meta.ttl.saturating_sub(earlier));
                 envelope::set_id(&mut bytes, node.random.id());
