@@ -13,6 +13,7 @@ use super::Coordinator;
 use super::announcement::CachePushHandler;
 use super::marker::restored_age;
 use super::replay_log::Invalidated;
+use crate::error::CacheError;
 use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{Invalidation, untagged_members};
@@ -168,13 +169,14 @@ impl Coordinator {
         node.observers.emit(|| Event::ServerChanged { replayed: requeued.len() });
     }
 
-    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it. Returns whether Redis has
-    /// a ledger that can be used, if it needs one: other nodes can announce no invalidation of a tag without it.
+    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it. Returns false if Redis
+    /// refuses to have a ledger that can be used: other nodes can announce no invalidation of a tag without it.
     async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) -> bool {
         match pulse.ledger_clock {
             // Whoever makes the next ledger must know the latest clock.
             None if known_clock > 0 && !self.node.trust.is_standalone() => {
-                return self.node.read_stamps(&untagged_members()).await.is_ok();
+                let read = self.node.read_stamps(&untagged_members()).await;
+                return !matches!(read, Err(CacheError::Refused(_)));
             }
             Some(clock) if clock < known_clock => self.on_older_ledger(known_clock, clock),
             Some(clock) => self.node.ledger.observe(clock),
