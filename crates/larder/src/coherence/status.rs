@@ -35,9 +35,9 @@ pub enum CoherenceMode {
     OneNode,
     /// The whole promise.
     Full,
-    /// Redis does not reply, or its heartbeats do not, or its ledger cannot be used: since [`Coherence::proof_age`]. Memory is served for
-    /// [`Builder::disconnected`](crate::Builder::disconnected) after that; then every fetch loads. What this node
-    /// invalidates is queued.
+    /// Redis does not reply, or its heartbeats do not, or its ledger cannot be used: since [`Coherence::proof_age`]. Memory
+    /// is served for [`Builder::disconnected`](crate::Builder::disconnected) after that; then every fetch loads. What this
+    /// node invalidates is queued.
     Lost,
 }
 

@@ -236,6 +236,6 @@ async fn forms_of_an_address_are_the_documented_ones() {
     // Over TCP the path has the number of the database.
     let refused =
         Cache::builder("test").ttl(Duration::from_secs(60)).redis("redis://127.0.0.1:1?db=3").build();
-    let message = refused.err().expect("it would be database 0").to_string();
+    let message = refused.expect_err("it would be database 0").to_string();
     assert!(message.contains("a query is only for Unix sockets"), "{message}");
 }
