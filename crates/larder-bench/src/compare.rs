@@ -57,7 +57,7 @@ fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
             format_spread(old.spread()),
             format_spread(figure.spread()),
             format_number(ratio.median),
-            format!("{}–{}", format_number(ratio.low), format_number(ratio.high)),
+            format_range(ratio),
             trend(ratio, figure.better).to_owned(),
         ]);
         rows += 1;
@@ -65,7 +65,17 @@ fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
     (table, rows)
 }
 
-/// The ratio of the medians, and the lowest and highest ratio of any two rounds.
+/// The lowest and the highest ratio; a dash if one of them has a zero in A, so that there is no such ratio.
+fn format_range(ratio: Spread) -> String {
+    if ratio.low.is_finite() && ratio.high.is_finite() {
+        format!("{}–{}", format_number(ratio.low), format_number(ratio.high))
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// The ratio of the medians, and the lowest and highest ratio of any two rounds. It is infinite if A is zero and B is not: that
+/// is not shown as a number, but is better or worse as any other ratio is.
 fn ratio(before: &Figure, after: &Figure) -> Spread {
     let (before, after) = (before.spread(), after.spread());
     // Two zeros are equal.

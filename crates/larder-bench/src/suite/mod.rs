@@ -199,10 +199,15 @@ fn range(spread: Spread) -> String {
     format!("{}–{}", format_number(spread.low), format_number(spread.high))
 }
 
-/// A number with about three digits.
+/// A number with about three digits; "–" if it is none, such as a ratio to zero.
 pub(crate) fn format_number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
     match value.abs() {
         0.0 => "0".to_owned(),
+        // A `u64` would saturate, and nobody counts that many digits.
+        1e15.. => format!("{value:.2e}"),
         0.0..0.1 => format!("{value:.4}"),
         0.1..1.0 => format!("{value:.3}"),
         1.0..10.0 => format!("{value:.2}"),
@@ -215,6 +220,14 @@ pub(crate) fn format_number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn number_without_a_finite_value_is_a_dash_and_a_huge_one_has_an_exponent() {
+        let shown =
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2e19, -2e19, 1e15, 999_999_999_999_999.0, 7.0];
+        let expected = ["–", "–", "–", "2.00e19", "-2.00e19", "1.00e15", "999,999,999,999,999", "7.00"];
+        assert_eq!(shown.map(format_number), expected);
+    }
 
     #[test]
     fn text_says_why_a_subject_has_no_figures() {

@@ -1,22 +1,45 @@
 //! `list`, and `compare` and `report`, which read result files.
 
 use crate::{bench, text};
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// A result file as `run` writes it, with one figure.
-fn write_results(folder: &Path, rounds: &[f64]) {
-    let figure = serde_json::json!({
+fn result_file(rounds: &[f64]) -> Value {
+    let figure = json!({
         "workload": "get-zipf", "subject": "larder", "measure": "time", "unit": "ns", "better": "lower", "rounds": rounds,
     });
-    let machine = serde_json::json!({
+    let machine = json!({
         "processor": "a processor", "threads": 2, "memory_bytes": 1u64 << 34, "kernel": "6.1", "load_average": 0.0,
     });
-    let file = serde_json::json!({
+    json!({
         "form": 1, "suite": "engine", "quick": false, "seed": 42, "date": "Sat, 21 Nov 2026 00:00:00 GMT",
         "commit": null, "debug_build": false, "machine": machine, "versions": {"moka": "0.12.16"}, "notes": [],
         "figures": [figure], "verdicts": [],
+    })
+}
+
+fn write_results(folder: &Path, rounds: &[f64]) {
+    std::fs::write(folder.join("engine.json"), result_file(rounds).to_string()).unwrap();
+}
+
+/// What `compare` prints about two result files.
+fn compared(a: &Value, b: &Value) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = [("a.json", a), ("b.json", b)].map(|(name, file)| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, file.to_string()).unwrap();
+        path.display().to_string()
     });
-    std::fs::write(folder.join("engine.json"), file.to_string()).unwrap();
+    let output = bench(&["compare", &a, &b]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
+/// The cells of the figure in the output of `compare`.
+fn cells(table: &str) -> Vec<&str> {
+    let line = table.lines().find(|line| line.starts_with("get-zipf time, ns: larder")).expect("the figure");
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
 
 #[test]
@@ -46,6 +69,22 @@ fn compare_prints_ratios() {
         table.contains("get-zipf time, ns: larder") && table.contains("0.500") && table.contains("better"),
         "{table}"
     );
+}
+
+#[test]
+fn ratio_to_zero_has_no_number_and_is_judged() {
+    for (better, verdict) in [("lower", "worse"), ("higher", "better")] {
+        let [a, b] = [&[0.0, 0.0][..], &[3.0, 4.0]].map(|rounds| {
+            let mut file = result_file(rounds);
+            file["figures"][0]["better"] = better.into();
+            file
+        });
+        let table = compared(&a, &b);
+        let expected = ["get-zipf time, ns: larder", "0", "3.50 (3.00–4.00)", "–", "–", verdict];
+        assert_eq!(cells(&table), expected, "{table}");
+    }
+    let table = compared(&result_file(&[1e-9, 1e-9]), &result_file(&[2e10, 2e10]));
+    assert_eq!(cells(&table)[3..], ["2.00e19", "2.00e19–2.00e19", "worse"], "{table}");
 }
 
 #[test]
