@@ -1,7 +1,7 @@
 //! The result file of a suite: every round of every figure, and the conditions of the run.
 
-use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -73,8 +73,16 @@ pub(crate) struct Figure {
     pub(crate) measure: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    /// The value of each round, in the order in which they were run.
+    /// The value of each round, in the order in which they were run. At least one, and all finite: a file with others is refused.
+    #[serde(deserialize_with = "numbers")]
     pub(crate) rounds: Vec<f64>,
+}
+
+/// JSON has no number for what is not finite, and `null` is written instead. It is read as NaN, so that the check of the figures
+/// can name the one that has it.
+fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
 }
 
 /// Whether lower or higher values of a figure are better.
@@ -136,6 +144,19 @@ impl Spread {
 impl Figure {
     pub(crate) fn spread(&self) -> Spread {
         Spread::of(self.rounds.iter().copied())
+    }
+
+    /// Checks what [`Figure::spread`] and the reports rely on.
+    fn check(&self) -> Result<()> {
+        ensure!(!self.rounds.is_empty(), "{} has no rounds", self.label());
+        let is_finite = self.rounds.iter().all(|round| round.is_finite());
+        ensure!(is_finite, "{} has a round that is no number", self.label());
+        Ok(())
+    }
+
+    /// The figure in a sentence.
+    pub(crate) fn label(&self) -> String {
+        format!("{} {} of {}", self.workload, self.measure, self.subject)
     }
 
     /// Identifies the figure in its file.
@@ -206,6 +227,9 @@ impl ResultFile {
             serde_json::from_slice(&json).with_context(|| format!("{name} is not a result file"))?;
         if file.form != FORM {
             bail!("{name} has format version {}; this program reads version {FORM}", file.form);
+        }
+        for figure in &file.figures {
+            figure.check().with_context(|| format!("{name}"))?;
         }
         Ok(file)
     }

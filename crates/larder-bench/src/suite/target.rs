@@ -56,20 +56,25 @@ impl Target {
         (self.workload, self.measure)
     }
 
-    /// Compares the figures with the limit; `None` if one of them is missing. Ratios are computed round by round,
-    /// because a disturbance of the machine affects both figures of a round.
+    /// Compares the figures with the limit; `None` if one of them is missing or has no rounds, or if a ratio is to zero. Ratios are
+    /// computed round by round, because a disturbance of the machine affects both figures of a round.
     pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {
         let ours = file.find(self.workload, self.measure, OURS)?;
-        let value = match self.relation {
-            Relation::None => ours.spread(),
+        let values = match self.relation {
+            Relation::None => ours.rounds.clone(),
             Relation::Ratio | Relation::Lead => {
                 let theirs = file.find(self.workload, self.measure, self.versus)?;
-                let relate = |(ours, theirs): (&f64, &f64)| {
-                    if self.relation == Relation::Ratio { ours / theirs } else { ours - theirs }
+                let relate = |(ours, theirs): (&f64, &f64)| match self.relation {
+                    Relation::Ratio => ours / theirs,
+                    _ => ours - theirs,
                 };
-                Spread::of(ours.rounds.iter().zip(&theirs.rounds).map(relate))
+                ours.rounds.iter().zip(&theirs.rounds).map(relate).collect()
             }
         };
+        if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let value = Spread::of(values);
         let met = match (ours.better, self.always) {
             (Better::Lower, false) => value.median <= self.limit,
             (Better::Lower, true) => value.high <= self.limit,
@@ -125,6 +130,25 @@ mod tests {
         assert!(!Target::ratio("get", "time", "moka", 0.49).judge(&file).unwrap().met);
         assert!(Target::ratio("get", "time", "absent", 1.0).judge(&file).is_none());
         assert_eq!(Target::lead("get", "time", "moka", 0.0).judge(&file).unwrap().value.median, -10.0);
+    }
+
+    #[test]
+    fn figures_without_common_rounds_or_with_a_ratio_to_zero_are_not_judged() {
+        let figures = vec![
+            figure("get", "larder", "time", Better::Lower, &[1.0]),
+            figure("get", "empty", "time", Better::Lower, &[]),
+            figure("get", "zero", "time", Better::Lower, &[0.0]),
+            figure("set", "larder", "time", Better::Lower, &[]),
+        ];
+        let file = file(figures);
+        for target in [
+            Target::ratio("get", "time", "empty", 1.0),
+            Target::lead("get", "time", "empty", 1.0),
+            Target::ratio("get", "time", "zero", 1.0),
+            Target::value("set", "time", 1.0),
+        ] {
+            assert_eq!(target.judge(&file), None, "{target:?}");
+        }
     }
 
     #[test]

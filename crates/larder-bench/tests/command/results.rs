@@ -88,6 +88,26 @@ fn ratio_to_zero_has_no_number_and_is_judged() {
 }
 
 #[test]
+fn figure_without_rounds_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("engine.json");
+    for (rounds, complaint) in
+        [(json!([]), "has no rounds"), (json!([1.0, null]), "has a round that is no number")]
+    {
+        let mut file = result_file(&[]);
+        file["figures"][0]["rounds"] = rounds;
+        std::fs::write(&path, file.to_string()).unwrap();
+        let (file, folder) = (path.to_str().unwrap(), folder.path().to_str().unwrap());
+        for arguments in [&["compare", file, file][..], &["report", folder]] {
+            let output = bench(arguments);
+            assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+            let line = format!("larder-bench: {file}: get-zipf time of larder {complaint}\n");
+            assert_eq!(text(&output.stderr), line);
+        }
+    }
+}
+
+#[test]
 fn report_writes_a_page_and_its_data() {
     let folder = tempfile::tempdir().unwrap();
     write_results(folder.path(), &[40.0, 41.0, 42.0]);
