@@ -26,7 +26,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         for before in before.iter().filter(|before| before.suite == after.suite) {
             let (table, rows) = compare(before, after);
             compared += rows;
-            table::print(&format!("{}\n\n{table}\n", heading(before, after)))?;
+            let remarks = remarks(before, after);
+            table::print(&format!("{}\n{remarks}\n{table}\n", heading(before, after)))?;
         }
     }
     let (a, b) = (args.before.display(), args.after.display());
@@ -40,25 +41,64 @@ fn heading(before: &ResultFile, after: &ResultFile) -> String {
     let describe = |file: &ResultFile| {
         let commit = file.commit.as_deref().unwrap_or("unknown commit");
         let kind = if file.quick { ", quick" } else { "" };
-        format!("{} ({commit}{kind}, {})", file.date, file.machine.processor)
+        let ResultFile { date, seed, machine, .. } = file;
+        format!("{date} ({commit}{kind}, seed {seed}, {}, {} threads)", machine.processor, machine.threads)
     };
-    format!("suite {}\nA: {}\nB: {}", after.suite, describe(before), describe(after))
+    format!("suite {}\nA: {}\nB: {}\n", after.suite, describe(before), describe(after))
+}
+
+/// What two runs must have in common so that a ratio says something of the program: the work and the machine.
+fn differences(before: &ResultFile, after: &ResultFile) -> Vec<&'static str> {
+    let differences = [
+        ("quick", before.quick != after.quick),
+        ("seed", before.seed != after.seed),
+        ("processor", before.machine.processor != after.machine.processor),
+        ("threads", before.machine.threads != after.machine.threads),
+        ("optimisation", before.debug_build != after.debug_build),
+    ];
+    differences.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+}
+
+/// Lines on what is not judged, and why.
+fn remarks(before: &ResultFile, after: &ResultFile) -> String {
+    let mut remarks = String::new();
+    let differences = differences(before, after);
+    if !differences.is_empty() {
+        let differences = differences.join(", ");
+        remarks += &format!("A and B are not comparable and not judged: they differ in {differences}.\n");
+    }
+    for (old, figure) in common(before, after).filter(|(old, figure)| old.unit != figure.unit) {
+        remarks +=
+            &format!("{} is in {} in A and in {} in B: no ratio.\n", figure.label(), old.unit, figure.unit);
+    }
+    remarks
+}
+
+/// The figures of both files, that of `before` first.
+fn common<'a>(
+    before: &'a ResultFile,
+    after: &'a ResultFile,
+) -> impl Iterator<Item = (&'a Figure, &'a Figure)> {
+    after.figures.iter().filter_map(|figure| {
+        let (workload, measure, subject) = figure.id();
+        Some((before.find(workload, measure, subject)?, figure))
+    })
 }
 
 fn compare(before: &ResultFile, after: &ResultFile) -> (Table, usize) {
     let mut table = Table::new(&["figure", "A", "B", "B ÷ A", "spread", ""]);
     let mut rows = 0;
-    for figure in &after.figures {
-        let (workload, measure, subject) = figure.id();
-        let Some(old) = before.find(workload, measure, subject) else { continue };
+    let is_judged = differences(before, after).is_empty();
+    for (old, figure) in common(before, after).filter(|(old, figure)| old.unit == figure.unit) {
         let ratio = ratio(old, figure);
+        let trend = if is_judged { trend(ratio, figure.better) } else { "" };
         table.row([
-            format!("{workload} {}: {subject}", with_unit(measure, &figure.unit)),
+            format!("{} {}: {}", figure.workload, with_unit(&figure.measure, &figure.unit), figure.subject),
             format_spread(old.spread()),
             format_spread(figure.spread()),
             format_number(ratio.median),
             format_range(ratio),
-            trend(ratio, figure.better).to_owned(),
+            trend.to_owned(),
         ]);
         rows += 1;
     }
@@ -87,9 +127,11 @@ fn ratio(before: &Figure, after: &Figure) -> Spread {
     }
 }
 
-/// `better` or `worse`; empty if the rounds of both runs overlap.
+/// `better` or `worse`; empty if the rounds of both runs overlap, or if the ratio is shown as 1.
 fn trend(ratio: Spread, better: Better) -> &'static str {
+    let is_shown_as_one = format_number(ratio.median).parse() == Ok(1.0);
     match better {
+        _ if is_shown_as_one => "",
         _ if ratio.low <= 1.0 && ratio.high >= 1.0 => "",
         Better::Lower if ratio.high < 1.0 => "better",
         Better::Higher if ratio.low > 1.0 => "better",

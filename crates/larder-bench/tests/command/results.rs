@@ -88,6 +88,63 @@ fn ratio_to_zero_has_no_number_and_is_judged() {
 }
 
 #[test]
+fn ratio_that_prints_as_one_has_no_trend() {
+    let table = compared(&result_file(&[1000.0, 1000.0]), &result_file(&[1002.0, 1002.0]));
+    assert_eq!(cells(&table)[3..], ["1.00", "1.00–1.00"], "{table}");
+    let table = compared(&result_file(&[1000.0, 1000.0]), &result_file(&[1020.0, 1020.0]));
+    assert_eq!(cells(&table)[3..], ["1.02", "1.02–1.02", "worse"], "{table}");
+}
+
+#[test]
+fn runs_that_are_not_comparable_are_not_judged() {
+    let base = result_file(&[10.0, 10.0]);
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut file = result_file(&[20.0, 20.0]);
+        change(&mut file);
+        compared(&base, &file)
+    };
+    let same = changed(&|_| {});
+    assert!(
+        same.contains(", seed 42") && same.contains("worse") && !same.contains("not comparable"),
+        "{same}"
+    );
+    for (change, difference) in [
+        (&(|file: &mut Value| file["quick"] = true.into()) as &dyn Fn(&mut Value), "quick"),
+        (&|file: &mut Value| file["seed"] = 43.into(), "seed"),
+        (&|file: &mut Value| file["machine"]["processor"] = "another".into(), "processor"),
+        (&|file: &mut Value| file["machine"]["threads"] = 4.into(), "threads"),
+        (&|file: &mut Value| file["debug_build"] = true.into(), "optimisation"),
+    ] {
+        let table = changed(change);
+        let line = format!("A and B are not comparable and not judged: they differ in {difference}.");
+        assert!(table.lines().any(|printed| printed == line), "{line}\n{table}");
+        assert_eq!(cells(&table)[3..], ["2.00", "2.00–2.00"], "{table}");
+    }
+    let two = changed(&|file| {
+        file["quick"] = true.into();
+        file["seed"] = 7.into();
+    });
+    assert!(two.contains("they differ in quick, seed.\n") && two.contains(", seed 7"), "{two}");
+}
+
+#[test]
+fn figures_of_different_units_have_no_ratio() {
+    let mut other = result_file(&[20.0]);
+    other["figures"][0]["unit"] = "µs".into();
+    let figure = json!({
+        "workload": "get", "subject": "larder", "measure": "cpu", "unit": "ns", "better": "lower", "rounds": [1.0],
+    });
+    let mut base = result_file(&[10.0]);
+    for file in [&mut base, &mut other] {
+        file["figures"].as_array_mut().unwrap().push(figure.clone());
+    }
+    let table = compared(&base, &other);
+    let line = "get-zipf time of larder is in ns in A and in µs in B: no ratio.";
+    assert!(table.lines().any(|printed| printed == line), "{table}");
+    assert!(!table.contains("2.00") && table.contains("get cpu, ns: larder"), "{table}");
+}
+
+#[test]
 fn figure_without_rounds_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("engine.json");
