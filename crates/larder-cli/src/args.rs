@@ -1,5 +1,6 @@
 //! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
+use crate::remote::admin_authority;
 use crate::usage::{address, count};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
@@ -85,7 +86,7 @@ pub(crate) struct UpFlags {
 #[derive(Debug, Args)]
 pub(crate) struct AdminFlag {
     /// The admin port [default: that of the file, or http://127.0.0.1:8081].
-    #[arg(long, env = "LARDER_ADMIN", value_name = "URL")]
+    #[arg(long, env = "LARDER_ADMIN", value_name = "URL", value_parser = admin_authority)]
     pub(crate) admin: Option<String>,
 }
 

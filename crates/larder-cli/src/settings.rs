@@ -163,9 +163,10 @@ impl File {
         Ok(Links { listen, admin, config, is_database_configured })
     }
 
-    /// The URL of the admin port of `larder up`.
-    pub(crate) fn admin_url(&self, flag: Option<String>) -> String {
-        flag.unwrap_or_else(|| ListenAddress::or_default(self.up.admin, ADMIN_PORT).url())
+    /// The `HOST:PORT` of the admin port of `larder up`.
+    pub(crate) fn admin_authority(&self, flag: Option<String>) -> String {
+        let configured = || ListenAddress::or_default(self.up.admin, ADMIN_PORT);
+        flag.unwrap_or_else(|| configured().reachable().to_string())
     }
 
     /// The URL of the shortener: of `larder links`, or else of `larder up`.
@@ -253,13 +254,17 @@ impl ListenAddress {
         ListenAddress { address: address.unwrap_or(default), is_configured: address.is_some() }
     }
 
-    /// A URL that reaches it from this machine.
-    fn url(self) -> String {
-        let reachable = match self.address.ip().is_unspecified() {
+    /// The address that reaches it from this machine.
+    fn reachable(self) -> SocketAddr {
+        match self.address.ip().is_unspecified() {
             true => SocketAddr::from((Ipv4Addr::LOCALHOST, self.address.port())),
             false => self.address,
-        };
-        format!("http://{reachable}")
+        }
+    }
+
+    /// A URL that reaches it from this machine.
+    fn url(self) -> String {
+        format!("http://{}", self.reachable())
     }
 }
 
@@ -314,7 +319,7 @@ mod tests {
     fn commands_reach_the_ports_of_the_file() {
         let urls = |text: &str| {
             let file = File::parse(text).expect("parses");
-            (file.admin_url(None), file.links_url(None))
+            (format!("http://{}", file.admin_authority(None)), file.links_url(None))
         };
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         assert_eq!(urls(""), (url(8081), url(8080)));

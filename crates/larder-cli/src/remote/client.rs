@@ -22,23 +22,21 @@ pub(super) struct AdminClient {
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
+/// Parses the URL of an admin port, such as `http://127.0.0.1:8081`, to its `HOST:PORT`.
+pub(crate) fn admin_authority(url: &str) -> Result<String, String> {
+    let uri: Option<Uri> = url.parse().ok();
+    let is_origin = |uri: &Uri| {
+        uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none()
+    };
+    let authority = uri.filter(is_origin).and_then(|uri| Some(uri.authority()?.as_str().to_owned()));
+    let authority = authority.filter(|authority| !authority.contains('@'));
+    authority.ok_or_else(|| "expected http://HOST:PORT".to_owned())
+}
+
 impl AdminClient {
-    /// `address` is a URL such as `http://127.0.0.1:8081`.
-    ///
-    /// # Errors
-    /// The address is something else.
-    pub(super) fn new(address: &str) -> Result<AdminClient> {
-        let uri: Option<Uri> = address.parse().ok();
-        let is_origin = |uri: &Uri| {
-            uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none()
-        };
-        let authority = uri.filter(is_origin).and_then(|uri| Some(uri.authority()?.as_str().to_owned()));
-        match authority.filter(|authority| !authority.contains('@')) {
-            Some(authority) => {
-                Ok(AdminClient { authority, client: Client::builder(TokioExecutor::new()).build_http() })
-            }
-            None => bail!("{address:?} is not the address of an admin port; expected http://HOST:PORT"),
-        }
+    /// `authority` is `HOST:PORT`.
+    pub(super) fn new(authority: String) -> AdminClient {
+        AdminClient { authority, client: Client::builder(TokioExecutor::new()).build_http() }
     }
 
     /// The JSON of a response, as it was sent: a [`Value`] would sort the fields of its objects.

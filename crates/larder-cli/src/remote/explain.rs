@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::fmt;
 
 pub(crate) fn run(flags: ExplainFlags, file: File) -> Result<()> {
-    let client = AdminClient::new(&file.admin_url(flags.admin.admin))?;
+    let client = AdminClient::new(file.admin_authority(flags.admin.admin));
     let mut path = format!("/api/explain?target={}", percent_encode(&flags.target));
     if let Some(part) = &flags.part {
         path += &format!("&part={}", percent_encode(part));

@@ -15,7 +15,7 @@ pub(crate) fn run(flags: PurgeFlags, file: File) -> Result<()> {
     let path = file.data_folder(flags.data).join(TOKEN_FILE);
     let token = std::fs::read_to_string(&path);
     let token = token.with_context(|| format!("cannot read the admin token from {}", path.display()))?;
-    let client = AdminClient::new(&file.admin_url(flags.admin.admin))?;
+    let client = AdminClient::new(file.admin_authority(flags.admin.admin));
     let mut body = json!({ "part": flags.part });
     let target = &flags.target;
     let (name, value) = match (&target.tag, &target.uri, &target.prefix) {

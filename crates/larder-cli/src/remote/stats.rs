@@ -11,7 +11,7 @@ use larder_bench::Table;
 use serde_json::Value;
 
 pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {
-    let client = AdminClient::new(&file.admin_url(flags.admin.admin))?;
+    let client = AdminClient::new(file.admin_authority(flags.admin.admin));
     let stats = runtime()?.block_on(client.get("/api/stats"))?;
     if flags.json {
         return print(&format!("{stats}\n"));
