@@ -57,10 +57,11 @@ fn destination(
     let LinksOptions { public_url, allow_hosts, .. } = shortener.options;
     let options =
         LinksOptions { database: flags.database, public_url, allow_hosts, ..LinksOptions::default() };
-    let config = settings.links(LinksFlags { options, ..LinksFlags::default() })?.config;
-    config.validate()?;
+    let flags = LinksFlags { options, ..LinksFlags::default() };
+    let settings::Links { config, sources, .. } = settings.links(flags)?;
+    config.validate().map_err(|error| sources.of_links(error))?;
     let own = OwnAddresses::new(&config, listeners)?;
-    let store = Store::open(&config.store_config()?)?;
+    let store = Store::open(&config.store_config()?).map_err(|error| sources.of_links(error.into()))?;
     Ok((Destination::Store { store: store.clone(), own }, Some(store)))
 }
 

@@ -13,6 +13,7 @@ mod export;
 mod files;
 mod import;
 mod listen;
+mod option_sources;
 mod output;
 mod parts;
 mod remote;
@@ -29,28 +30,31 @@ use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::CommandFactory;
 use larder_bench::UsageError;
+use option_sources::GivenOptions;
 use settings::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use usage::WrongUsage;
 
 fn main() -> ExitCode {
     allocator::give_memory_back_soon();
-    let cli = usage::parse();
+    let (cli, given) = usage::parse();
     let name = cli.command.name();
     start_logging();
-    match run(cli) {
+    match run(cli, given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::remark(&format!("larder {name}: {}", one_line(&error)));
-            if error.is::<UsageError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            let is_usage = error.is::<UsageError>() || error.is::<WrongUsage>();
+            if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
-    let file = File::read(cli.config.as_deref())?;
+fn run(cli: Cli, given: GivenOptions) -> Result<()> {
+    let file = File::read(cli.config.as_deref(), given)?;
     match cli.command {
         Command::Up(flags) => up::run(file.up(*flags)?),
         Command::Server(flags) => parts::run_server(file.server(flags)?),

@@ -4,8 +4,9 @@ use crate::admin_port;
 use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
+use crate::option_sources::OptionSources;
 use crate::output::print;
-use crate::settings;
+use crate::settings::{self, AdminPort};
 use crate::signals;
 use crate::sources::{self, CurrentStats};
 use crate::startup_pages;
@@ -20,8 +21,9 @@ use std::path::Path;
 
 /// `larder server`.
 pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
-    settings.config.validate()?;
-    let admin_port = std::mem::take(&mut settings.admin).port()?;
+    let sources = settings.sources.clone();
+    settings.config.validate().map_err(|error| sources.of_server(error))?;
+    let admin_port = std::mem::take(&mut settings.admin).port(&sources)?;
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
         let mut admin = None;
@@ -29,9 +31,10 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
             let requested = Shares { server: settings.config.maxclients, links: 0, admin: ADMIN_CONNECTIONS };
             let shares = Shares::of_process(requested);
             settings.config.maxclients = shares.server.max(1);
-            admin = Some((port.listen.tcp()?, port.hosts, shares.admin));
+            let listener = port.listen.tcp().map_err(|error| sources.unusable("admin", error))?;
+            admin = Some((listener, port.hosts, shares.admin));
         }
-        let store = Store::new(settings.config.max_memory.map(|size| size.0))?;
+        let store = open_store(&settings)?;
         let server = bind_server(&settings, &store)?;
         if let Some(address) = server.local_addr() {
             print(&format!("larder server listens on {address}\n"))?;
@@ -56,28 +59,40 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
     })
 }
 
+/// The keyspace of the cache server.
+pub(crate) fn open_store(settings: &settings::Server) -> Result<Store> {
+    let store = Store::new(settings.config.max_memory.map(|size| size.0));
+    store.map_err(|error| settings.sources.of_server(error))
+}
+
 /// Binds the cache server; if the default port is in use, on a free port.
-pub(crate) fn bind_server(settings: &settings::Server, store: &Store) -> Result<Server, ServerError> {
+pub(crate) fn bind_server(settings: &settings::Server, store: &Store) -> Result<Server> {
     let bind = |listen: Option<SocketAddr>| {
         Server::bind_with(larder_server::Config { listen, ..settings.config.clone() }, store.clone())
     };
     let is_in_use = |error: &ServerError| matches!(error, ServerError::Bind { source, .. } if source.kind() == ErrorKind::AddrInUse);
-    match settings.listen {
+    let server = match settings.listen {
         Some(listen) => listen.bind(|address| bind(Some(address)), is_in_use),
         None => bind(None),
-    }
+    };
+    server.map_err(|error| settings.sources.of_server(error))
 }
 
 /// `larder links`.
 pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
-    settings.config.validate()?;
-    let admin_port = settings.admin.port()?;
+    let sources = settings.sources;
+    settings.config.validate().map_err(|error| sources.of_links(error))?;
+    let admin_port = settings.admin.port(&sources)?;
     runtime()?.block_on(async {
         let stop = signals::stop_signal()?;
-        let listener = settings.listen.tcp()?;
+        let listener = settings.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
         let address = listener.local_addr()?;
         // All ports are bound before one is announced.
-        let admin = admin_port.map(|port| anyhow::Ok((port.listen.tcp()?, port.hosts))).transpose()?;
+        let bind_admin = |port: AdminPort| {
+            let listener = port.listen.tcp().map_err(|error| sources.unusable("admin", error));
+            listener.map(|listener| (listener, port.hosts))
+        };
+        let admin = admin_port.map(bind_admin).transpose()?;
         let mut config = settings.config;
         let admin_connections = if admin.is_some() { ADMIN_CONNECTIONS } else { 0 };
         let requested = Shares { server: 0, links: config.max_connections, admin: admin_connections };
@@ -85,7 +100,7 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
         config.max_connections = shares.links;
         let hint = token_command(&config)?;
         let database = config.store_config()?.path;
-        let links = open_links(config)?;
+        let links = open_links(config, &sources)?;
         print(&format!("larder links listens on http://{address}/\n"))?;
         if !links.is_local_on(address) {
             print(&format!("the API needs a token; make one with: {hint}\n"))?;
@@ -117,13 +132,15 @@ pub(crate) fn token_command(config: &larder_links::Config) -> Result<String> {
 }
 
 /// Opens the shortener, and creates the folder of its database.
-pub(crate) fn open_links(config: larder_links::Config) -> Result<Links> {
+pub(crate) fn open_links(config: larder_links::Config, sources: &OptionSources) -> Result<Links> {
     if let Some(folder) = config.store_config()?.path.parent().filter(|folder| !folder.as_os_str().is_empty())
     {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let created =
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()));
+        created.map_err(|error| sources.unusable("database", error))?;
     }
-    let deps = Deps::open(&config)?;
-    Ok(Links::open(config, deps)?)
+    let deps = Deps::open(&config).map_err(|error| sources.of_links(error))?;
+    Links::open(config, deps).map_err(|error| sources.of_links(error))
 }
 
 /// The runtime of the process. The cache server uses its own threads in addition.

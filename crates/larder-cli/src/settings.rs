@@ -3,7 +3,8 @@
 use crate::args::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptions, UpFlags};
 use crate::config_file;
 use crate::listen::ListenAddress;
-use anyhow::{Context, Result, bail};
+use crate::option_sources::{GivenOptions, OptionSources};
+use anyhow::{Context, Result, anyhow, bail};
 use larder_links::host_names;
 use larder_server::Password;
 use serde::Deserialize;
@@ -21,8 +22,14 @@ const DATA_FOLDER: &str = "larder-data";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct File {
     up: UpSection,
+    /// The keys of `[up]`.
+    up_keys: toml::Table,
     server: toml::Table,
     links: toml::Table,
+    /// Its name, if there is one; an error of [`File::parse`] is named by its caller.
+    name: Option<PathBuf>,
+    /// The options that precede those of the file.
+    given: GivenOptions,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -63,6 +70,7 @@ pub(crate) struct Up {
     pub(crate) admin: AdminPort,
     pub(crate) server: Server,
     pub(crate) links: Links,
+    pub(crate) sources: OptionSources,
 }
 
 /// The settings of the cache server.
@@ -73,6 +81,7 @@ pub(crate) struct Server {
     pub(crate) config: larder_server::Config,
     /// The password in plain text, for parts of this process that are clients of the server.
     pub(crate) password: Option<String>,
+    pub(crate) sources: OptionSources,
 }
 
 /// The settings of the URL shortener.
@@ -83,6 +92,7 @@ pub(crate) struct Links {
     pub(crate) config: larder_links::Config,
     /// Whether the database is configured and not the default.
     pub(crate) is_database_configured: bool,
+    pub(crate) sources: OptionSources,
 }
 
 /// The settings of an admin port.
@@ -101,29 +111,37 @@ pub(crate) struct PartAdmin {
 }
 
 impl File {
-    /// Reads a configuration file. Without a path, every key has its default.
-    pub(crate) fn read(path: Option<&Path>) -> Result<File> {
-        let Some(path) = path else { return Ok(File::default()) };
+    /// Reads a configuration file. Without a path, every key has its default. The options that are given precede its keys.
+    pub(crate) fn read(path: Option<&Path>, given: GivenOptions) -> Result<File> {
+        let Some(path) = path else { return Ok(File { given, ..File::default() }) };
         let name = path.display();
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-        File::parse(&text).with_context(|| format!("{name}"))
+        let file = File::parse(&text).with_context(|| format!("{name}"))?;
+        Ok(File { name: Some(path.to_owned()), given, ..file })
     }
 
     fn parse(text: &str) -> Result<File> {
         let [up, server, links] = config_file::sections(text, ["up", "server", "links"])?;
-        let (up, NoKeys {}) = config_file::read("up", up)?;
-        let file = File { up, server, links };
+        let (up_keys, (up, NoKeys {})) = (up.clone(), config_file::read("up", up)?);
+        let file = File { up, up_keys, server, links, ..File::default() };
         if file.up.data.as_ref().is_some_and(|data| data.as_os_str().is_empty()) {
             bail!("[up] data: \"\" is not the path of a folder");
         }
         host_names("admin_hosts", &file.up.admin_hosts).context("[up]")?;
-        // Check all sections here, where an error can name the file.
-        file.clone().server(ServerFlags::default())?.config.validate().context("[server]")?;
-        file.clone().links(LinksFlags::default())?.config.check_ranges().context("[links]")?;
+        // Check the numbers of all sections here, also of parts that are not started.
+        let server = file.clone().server(ServerFlags::default())?;
+        server.config.validate().map_err(|error| server.sources.of_server(error))?;
+        let links = file.clone().links(LinksFlags::default())?;
+        links.config.check_ranges().map_err(|error| links.sources.of_links(error))?;
         Ok(file)
     }
 
+    fn sources(&self, section: &'static str, keys: &toml::Table) -> OptionSources {
+        OptionSources::new(section, keys, &self.given, self.name.clone())
+    }
+
     pub(crate) fn server(self, flags: ServerFlags) -> Result<Server> {
+        let sources = self.sources("server", &self.server);
         let section = self.server;
         let ServerOptions { unixsocket, max_memory, max_memory_policy, threads, requirepass, maxclients } =
             flags.options;
@@ -139,11 +157,13 @@ impl File {
         config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.requirepass = password.clone().map(Password::new);
         let listen = config.listen.map(|address| ListenAddress { address, is_configured });
-        let admin = PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts)?;
-        Ok(Server { listen, admin, config, password })
+        let admin =
+            PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts, &sources)?;
+        Ok(Server { listen, admin, config, password, sources })
     }
 
     pub(crate) fn links(self, flags: LinksFlags) -> Result<Links> {
+        let sources = self.sources("links", &self.links);
         let section = self.links;
         let LinksOptions { database, redis, public_url, allow_hosts, trusted_proxies } = flags.options;
         let is_database_configured = database.is_some() || section.contains_key("database");
@@ -159,8 +179,9 @@ impl File {
         config.allow_hosts = first_given(allow_hosts, config.allow_hosts);
         config.trusted_proxies = first_given(trusted_proxies, config.trusted_proxies);
         let listen = ListenAddress::or_default(flags.listen.or(keys.listen), LINKS_PORT);
-        let admin = PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts)?;
-        Ok(Links { listen, admin, config, is_database_configured })
+        let admin =
+            PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts, &sources)?;
+        Ok(Links { listen, admin, config, is_database_configured, sources })
     }
 
     /// The `HOST:PORT` of the admin port of `larder up`.
@@ -195,52 +216,64 @@ impl File {
     }
 
     pub(crate) fn up(mut self, flags: UpFlags) -> Result<Up> {
+        let sources = self.sources("up", &self.up_keys);
         let up = std::mem::take(&mut self.up);
         let server_flags =
             ServerFlags { listen: flags.resp.or(up.resp), options: flags.server, ..ServerFlags::default() };
         let links_flags =
             LinksFlags { listen: flags.http.or(up.http), options: flags.links, ..LinksFlags::default() };
-        let server = self.clone().server(server_flags)?;
+        let mut server = self.clone().server(server_flags)?;
+        server.sources.replace("listen", &sources, "resp");
         let mut links = self.links(links_flags)?;
+        links.sources.replace("listen", &sources, "http");
         let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from(DATA_FOLDER));
         if !links.is_database_configured {
             links.config.database = database_in(&data);
         }
         let admin = AdminPort {
             listen: ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT),
-            hosts: admin_hosts(flags.admin_hosts, up.admin_hosts)?,
+            hosts: admin_hosts(flags.admin_hosts, up.admin_hosts, &sources)?,
         };
-        Ok(Up { data, admin, server, links })
+        Ok(Up { data, admin, server, links, sources })
     }
 }
 
 impl PartAdmin {
-    fn new(address: Option<SocketAddr>, flag: AdminHosts, file: Vec<String>) -> Result<PartAdmin> {
+    fn new(
+        address: Option<SocketAddr>,
+        flag: AdminHosts,
+        file: Vec<String>,
+        sources: &OptionSources,
+    ) -> Result<PartAdmin> {
         let listen = address.map(|address| ListenAddress { address, is_configured: true });
-        Ok(PartAdmin { listen, hosts: admin_hosts(flag, file)? })
+        Ok(PartAdmin { listen, hosts: admin_hosts(flag, file, sources)? })
     }
 
     /// The port, if there is one.
     ///
     /// # Errors
     /// Hosts are configured and the port is not, so that they have no effect.
-    pub(crate) fn port(self) -> Result<Option<AdminPort>> {
+    pub(crate) fn port(self, sources: &OptionSources) -> Result<Option<AdminPort>> {
         match (self.listen, self.hosts) {
             (Some(listen), hosts) => Ok(Some(AdminPort { listen, hosts })),
             (None, hosts) if hosts.is_empty() => Ok(None),
-            (None, _) => bail!("admin is missing, expected an address, since admin_hosts is set"),
+            (None, _) => {
+                let missing = anyhow!("admin is missing, expected an address, since admin_hosts is set");
+                Err(sources.unparsable("admin_hosts", missing))
+            }
         }
     }
 }
 
-/// The checked hosts of an admin port.
 /// The database in a data folder.
 fn database_in(data: &Path) -> String {
     format!("sqlite:{}", data.join("links.db").display())
 }
 
-fn admin_hosts(flag: AdminHosts, file: Vec<String>) -> Result<Vec<String>> {
-    Ok(host_names("admin_hosts", &first_given(flag.names, file))?)
+/// The checked hosts of an admin port.
+fn admin_hosts(flag: AdminHosts, file: Vec<String>, sources: &OptionSources) -> Result<Vec<String>> {
+    let hosts = host_names("admin_hosts", &first_given(flag.names, file));
+    hosts.map_err(|error| sources.unparsable("admin_hosts", error))
 }
 
 /// The list of the flag or the environment, or else of the file.
@@ -373,7 +406,10 @@ mod tests {
                 "[up]\nadmin_hosts = [\"a:80\"]\n",
                 "[up]: admin_hosts is a:80, expected a host name or an address",
             ),
-            ("[server]\nadmin_hosts = [\"*\"]\n", "admin_hosts is *, expected a host name or an address"),
+            (
+                "[server]\nadmin_hosts = [\"*\"]\n",
+                "[server]: admin_hosts is *, expected a host name or an address",
+            ),
         ] {
             let message = format!("{:#}", File::parse(text).expect_err("refused"));
             assert!(message.starts_with(expected), "{text:?}: {message}");

@@ -4,7 +4,7 @@
 use crate::args::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
 use crate::output::{print, remark};
 use crate::parts::runtime;
-use crate::settings::File;
+use crate::settings::{self, File};
 use anyhow::{Context, Error, Result, bail};
 use larder_links::{Scope, Store};
 use std::io::{ErrorKind, Write};
@@ -30,13 +30,13 @@ pub(crate) fn run(command: TokenCommand, file: File) -> Result<()> {
 pub(crate) fn open_store(flag: &DatabaseFlag, file: File, may_create: bool) -> Result<Store> {
     let options = LinksOptions { database: flag.database.clone(), ..LinksOptions::default() };
     let flags = LinksFlags { options, ..LinksFlags::default() };
-    let config = file.links(flags)?.config;
-    config.validate()?;
+    let settings::Links { config, sources, .. } = file.links(flags)?;
+    config.validate().map_err(|error| sources.of_links(error))?;
     let store = config.store_config()?;
     if !may_create && !store.path.exists() {
         bail!("there is no database at {}", store.path.display());
     }
-    Ok(Store::open(&store)?)
+    Store::open(&store).map_err(|error| sources.of_links(error.into()))
 }
 
 async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {

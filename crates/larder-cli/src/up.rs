@@ -14,7 +14,7 @@ use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
 use crate::output::{print, remark};
-use crate::parts::{bind_server, open_links, runtime};
+use crate::parts::{bind_server, open_links, open_store, runtime};
 use crate::settings;
 use crate::sources::{self, CurrentStats};
 use crate::supervisor::{Stop, Supervisor};
@@ -23,7 +23,6 @@ use crate::{signals, startup_pages, token};
 use anyhow::Result;
 use larder_admin::{Registry, Token};
 use larder_links::Links;
-use larder_server::Store;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::pin::pin;
@@ -42,9 +41,9 @@ pub(crate) fn run(settings: settings::Up) -> Result<()> {
 }
 
 async fn up(mut settings: settings::Up) -> Result<()> {
-    settings.server.config.validate()?;
+    settings.server.config.validate().map_err(|error| settings.server.sources.of_server(error))?;
     // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
-    settings.links.config.validate()?;
+    settings.links.config.validate().map_err(|error| settings.links.sources.of_links(error))?;
     let _lock = data_folder::open(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
     let signal = signals::stop_signal()?;
@@ -59,19 +58,20 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     settings.links.config.max_connections = shares.links.max(1);
 
     settings.server.config.drain_timeout_ms = settings.server.config.drain_timeout_ms.min(DRAIN_MS);
-    let store = Store::new(settings.server.config.max_memory.map(|size| size.0))?;
+    let store = open_store(&settings.server)?;
     let server = bind_server(&settings.server, &store)?;
     let explained = store.clone();
     let resp = server.local_addr();
     settings.server.listen = resp.map(ListenAddress::bound_to);
 
-    let http = settings.links.listen.tcp()?;
-    let admin = settings.admin.listen.tcp()?;
+    let sources = settings.links.sources;
+    let http = settings.links.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
+    let admin = settings.admin.listen.tcp().map_err(|error| settings.sources.unusable("admin", error))?;
     let mut links_config = settings.links.config;
     links_config.drain_timeout_ms = links_config.drain_timeout_ms.min(DRAIN_MS);
     links_config.redis =
         links_config.redis.or(resp.map(|address| own_url(address, &settings.server.password)));
-    let links = open_links(links_config)?;
+    let links = open_links(links_config, &sources)?;
     let links_token = token::create_initial(&settings.data, links.store()).await?;
 
     print(&addresses(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token))?;

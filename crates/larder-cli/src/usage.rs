@@ -1,9 +1,11 @@
 //! Errors of the command line: each names where the wrong value is from, and what is expected.
 
 use crate::args::Cli;
+use crate::option_sources::GivenOptions;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Error, Parser};
+use clap::{CommandFactory, Error, FromArgMatches};
 use std::ffi::OsString;
+use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -11,9 +13,26 @@ use std::ops::RangeInclusive;
 pub(crate) const ADDRESS_FORM: &str =
     "expected IP:PORT, such as 127.0.0.1:6379, with a port up to 65535; host names are not resolved";
 
-/// Parses the command line. Exits with status 2 after a usage error, with 0 after `--help` and `--version`.
-pub(crate) fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| with_variable(error, std::env::args_os().skip(1)).exit())
+/// Wrong usage that only a part finds: a flag or a variable has a text that it cannot parse. The exit status is 2.
+#[derive(Debug)]
+pub(crate) struct WrongUsage(pub(crate) String);
+
+impl fmt::Display for WrongUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
+/// Parses the command line, and returns which options it and the environment set. Exits with status 2 after a usage error, with
+/// 0 after `--help` and `--version`.
+pub(crate) fn parse() -> (Cli, GivenOptions) {
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
+        Ok((cli, GivenOptions::of(&matches)))
+    });
+    parsed.unwrap_or_else(|error| with_variable(error, std::env::args_os().skip(1)).exit())
 }
 
 /// An address to listen on.
@@ -63,6 +82,7 @@ fn variable_of(shown: &str, words: impl Iterator<Item = OsString>) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use larder_server::Config;
 
     #[test]

@@ -72,19 +72,20 @@ fn admin_hosts_are_checked_as_those_of_the_api() {
             let mut command = larder([name, "--admin", FREE, "--admin-hosts", value]);
             let message = "expected a host name or an address, without a scheme and a port";
             let message = format!("larder {name}: admin_hosts is {shown}, {message}");
-            run(command.env("LARDER_UP_DATA", &data)).assert_failure(&message);
+            run(command.env("LARDER_UP_DATA", &data)).assert_wrong_usage(&message);
         }
     }
     assert!(!data.exists());
     let message = "admin is missing, expected an address, since admin_hosts is set";
     for name in ["server", "links"] {
         let mut by_flag = larder([name, "--listen", FREE, "--admin-hosts", "cache.internal"]);
-        run(&mut by_flag).assert_failure(&format!("larder {name}: {message}"));
+        run(&mut by_flag).assert_wrong_usage(&format!("larder {name}: --admin-hosts: {message}"));
         let file = folder.path().join("larder.toml");
         let text = format!("[{name}]\nadmin_hosts = [\"cache.internal\"]\n");
         std::fs::write(&file, text).expect("the file can be written");
         let mut by_file = larder([name, "--listen", FREE, "--config"]);
-        run(by_file.arg(&file)).assert_failure(&format!("larder {name}: {message}"));
+        let start = format!("larder {name}: {}: [{name}]", file.display());
+        run(by_file.arg(&file)).assert_failure(&format!("{start} admin_hosts: {message}"));
     }
 }
 
@@ -94,8 +95,9 @@ fn admin_port_in_use_is_an_error() {
     let taken = occupied.local_addr().expect("an address").to_string();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = format!("sqlite:{}", folder.path().join("links.db").display());
-    let failure =
-        |name: &str| format!("larder {name}: cannot bind {taken}: Address already in use (os error 98)");
+    let failure = |name: &str| {
+        format!("larder {name}: --admin: cannot bind {taken}: Address already in use (os error 98)")
+    };
     let server = ["server", "--listen", FREE, "--admin", &taken];
     run(&mut larder(server)).assert_failure(&failure("server"));
     let links = ["links", "--listen", FREE, "--admin", &taken, "--database", &database];

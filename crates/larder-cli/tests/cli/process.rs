@@ -160,7 +160,18 @@ impl Ended {
     /// Checks that the process failed with this message in one line.
     #[track_caller]
     pub(crate) fn assert_failure(&self, message: &str) {
-        assert_eq!((self.code, self.stderr.trim_end_matches('\n')), (Some(1), message), "{self:?}");
+        self.assert_ended(1, message);
+    }
+
+    /// Checks that the process ended because of wrong usage, with this message in one line.
+    #[track_caller]
+    pub(crate) fn assert_wrong_usage(&self, message: &str) {
+        self.assert_ended(2, message);
+    }
+
+    #[track_caller]
+    fn assert_ended(&self, code: i32, message: &str) {
+        assert_eq!((self.code, self.stderr.trim_end_matches('\n')), (Some(code), message), "{self:?}");
         assert!(!message.contains('\n'));
     }
 }

@@ -252,5 +252,8 @@ fn up_refuses_an_option_of_redis_without_redis() {
     let mut command =
         larder(["up", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     command.arg("--config").arg(&file).arg("--data").arg(folder.path().join("data"));
-    run(&mut command).assert_failure("larder up: redis is missing, expected a URL, since redis_roots is set");
+    run(&mut command).assert_failure(&format!(
+        "larder up: {}: [links]: redis is missing, expected a URL, since redis_roots is set",
+        file.display()
+    ));
 }

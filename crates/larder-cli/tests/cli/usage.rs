@@ -32,18 +32,19 @@ fn configured_port_in_use_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let database = format!("sqlite:{}", folder.path().join("links.db").display());
-    let failure =
-        |name: &str| format!("larder {name}: cannot bind {address}: Address already in use (os error 98)");
-    run(&mut larder(["server", "--listen", &address])).assert_failure(&failure("server"));
+    let failure = |name: &str, flag: &str| {
+        format!("larder {name}: {flag}: cannot bind {address}: Address already in use (os error 98)")
+    };
+    run(&mut larder(["server", "--listen", &address])).assert_failure(&failure("server", "--listen"));
     run(&mut larder(["links", "--listen", &address, "--database", &database]))
-        .assert_failure(&failure("links"));
+        .assert_failure(&failure("links", "--listen"));
     for port in ["--resp", "--http", "--admin"] {
         let mut command = larder(["up", "--data"]);
         command.arg(&data).args([port, &address]);
         for other in ["--resp", "--http", "--admin"].into_iter().filter(|other| *other != port) {
             command.args([other, FREE]);
         }
-        run(&mut command).assert_failure(&failure("up"));
+        run(&mut command).assert_failure(&failure("up", port));
     }
 }
 
@@ -143,10 +144,10 @@ fn redis_address_that_is_none_names_the_accepted_forms() {
     ] {
         let ended = run(larder(["links", "--listen", FREE, "--redis", redis, "--database"]).arg(&database));
         let start = format!(
-            "larder links: cannot build the cache: redis address {shown:?}: expected redis://HOST:PORT, "
+            "larder links: --redis: cannot build the cache: redis address {shown:?}: expected redis://HOST:PORT, "
         );
         assert!(ended.stderr.starts_with(&start) && !ended.stderr.contains("hunter2"), "{ended:?}");
-        ended.assert_failure(ended.stderr.trim_end());
+        ended.assert_wrong_usage(ended.stderr.trim_end());
     }
 }
 
@@ -155,7 +156,7 @@ fn database_that_is_a_folder_is_reported_as_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let ended = run(larder(["links", "--listen", FREE, "--database"]).arg(folder.path()));
     ended.assert_failure(&format!(
-        "larder links: cannot open the database {}: it is a folder, expected a file",
+        "larder links: --database: cannot open the database {}: it is a folder, expected a file",
         folder.path().display()
     ));
 }
@@ -193,7 +194,7 @@ fn empty_value_is_quoted() {
         ),
     ] {
         let mut command = larder(["links", "--listen", FREE]);
-        run(command.args(flags)).assert_failure(&format!("larder links: {message}"));
+        run(command.args(flags)).assert_wrong_usage(&format!("larder links: {message}"));
     }
 }
 
@@ -207,7 +208,7 @@ fn failure_is_one_line() {
         "larder links import: cannot open /nonexistent.csv: No such file or directory (os error 2)",
     );
     let postgres = run(&mut larder(["links", "--listen", FREE, "--database", "mysql://localhost/links"]));
-    postgres.assert_failure(
+    postgres.assert_wrong_usage(
         "larder links: database is mysql://localhost/links, expected sqlite: and the path of a file",
     );
 }
@@ -241,6 +242,102 @@ fn error_of_the_file_names_file_section_and_key() {
         assert!(ended.stderr.starts_with(&start), "{ended:?} does not begin with {start:?}");
         ended.assert_failure(ended.stderr.trim_end());
     }
+}
+
+#[test]
+fn error_of_a_part_names_file_section_and_key() {
+    let redis_is_missing = |key: &str| format!(": redis is missing, expected a URL, since {key} is set");
+    for (section, text, expected) in [
+        ("links", "public_url = \"x\"", ": public_url is x, expected http:// or https://".to_owned()),
+        ("links", "allow_hosts = [\"a b\"]", ": allow_hosts is \"a b\", expected a host name".to_owned()),
+        ("links", "trusted_proxies = [\"x\"]", ": trusted_proxies is x, expected an address".to_owned()),
+        ("links", "country_database = \"/nonexistent\"", ": country_database is /nonexistent, ".to_owned()),
+        ("links", "database = \"mysql://x\"", ": database is mysql://x, expected sqlite:".to_owned()),
+        ("links", "database = \"/dev/null/x\"", " database: cannot create /dev/null: ".to_owned()),
+        ("links", "redis = \"http://x\"", " redis: cannot build the cache: redis address".to_owned()),
+        ("links", "redis_user = \"a\"", redis_is_missing("redis_user")),
+        ("links", "redis_password_file = \"a\"", redis_is_missing("redis_password_file")),
+        ("links", "redis_roots = \"a\"", redis_is_missing("redis_roots")),
+        ("links", "redis_certificate = \"a\"", redis_is_missing("redis_certificate")),
+        ("links", "redis_key = \"a\"", redis_is_missing("redis_key")),
+        ("server", "max_memory = \"1kb\"", ": max_memory is 1024; it must be from 1048576 to ".to_owned()),
+        ("server", "unixsocket = \"/nonexistent/s\"", " unixsocket: cannot bind /nonexistent/s: ".to_owned()),
+        ("server", "admin_hosts = [\"a b\"]", ": admin_hosts is \"a b\", expected a host name".to_owned()),
+        ("server", "listen = \"192.0.2.1:1\"", " listen: refusing to listen on 192.0.2.1:1 ".to_owned()),
+        ("links", "listen = \"192.0.2.1:1\"", " listen: cannot bind 192.0.2.1:1: ".to_owned()),
+        (
+            "links",
+            "listen = \"127.0.0.1:0\"\nadmin = \"192.0.2.1:1\"",
+            " admin: cannot bind 192.0.2.1:1: ".to_owned(),
+        ),
+        (
+            "up",
+            "resp = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nadmin = \"192.0.2.1:1\"",
+            " admin: cannot bind 192.0.2.1:1: ".to_owned(),
+        ),
+    ] {
+        let (_folder, file) = file_with(&format!("[{section}]\n{text}\n"));
+        let is_address = text.contains("listen = ") || text.contains("admin = ");
+        // An address of a part that runs alone is no address of `up`.
+        let commands = if is_address { &[section][..] } else { &["up", section] };
+        for &command in commands {
+            let mut larder = larder([command, "--config"]);
+            larder.arg(&file);
+            if !is_address {
+                let variables = ["UP_RESP", "UP_HTTP", "UP_ADMIN", "SERVER_LISTEN", "LINKS_LISTEN"];
+                larder.envs(variables.map(|name| (format!("LARDER_{name}"), FREE)));
+            }
+            let ended = run(&mut larder);
+            let start = format!("larder {command}: {}: [{section}]{expected}", file.display());
+            assert!(ended.stderr.starts_with(&start), "{ended:?} does not begin with {start:?}");
+            ended.assert_failure(ended.stderr.trim_end());
+        }
+    }
+}
+
+#[test]
+fn error_of_a_part_names_the_variable_or_the_flag_instead_of_the_file() {
+    let (_folder, file) = file_with("[links]\npublic_url = \"x\"\n[server]\nmaxclients = 5\n");
+    let mut command = larder(["links", "--listen", FREE, "--config"]);
+    let ended = run(command.arg(&file).env("LARDER_LINKS_PUBLIC_URL", "y"));
+    ended.assert_wrong_usage(
+        "larder links: LARDER_LINKS_PUBLIC_URL: public_url is y, expected http:// or https:// and a host, without a path",
+    );
+    for (variable, message) in [
+        ("LARDER_SERVER_THREADS", "threads is 0; it must be from 1 to 256"),
+        ("LARDER_SERVER_MAXCLIENTS", "maxclients is 0; it must be from 1 to 1000000"),
+    ] {
+        for command in ["server", "up"] {
+            let ended = run(larder([command, "--config"]).arg(&file).env(variable, "0"));
+            ended.assert_failure(&format!("larder {command}: {variable}: {message}"));
+        }
+    }
+    let socket = run(&mut larder(["server", "--listen", FREE, "--unixsocket", "/nonexistent/s"]));
+    socket.assert_failure(
+        "larder server: --unixsocket: cannot bind /nonexistent/s: No such file or directory (os error 2)",
+    );
+}
+
+#[test]
+fn text_of_a_flag_or_variable_that_cannot_be_parsed_is_wrong_usage() {
+    let variable = |command: &str, name: &str, value: &str| run(larder([command]).env(name, value));
+    let admin = "error: invalid value 'foo' for '--admin <URL> from LARDER_ADMIN': expected http://HOST:PORT";
+    let ended = variable("stats", "LARDER_ADMIN", "foo");
+    assert!(ended.code == Some(2) && ended.stderr.starts_with(admin), "{ended:?}");
+    variable("links", "LARDER_LINKS_TRUSTED_PROXIES", "x").assert_wrong_usage(
+        "larder links: LARDER_LINKS_TRUSTED_PROXIES: trusted_proxies is x, expected an address or a range such as 10.0.0.0/8",
+    );
+    variable("up", "LARDER_ADMIN_HOSTS", "a b").assert_wrong_usage(
+        "larder up: LARDER_ADMIN_HOSTS: admin_hosts is \"a b\", expected a host name or an address, without a scheme and a port",
+    );
+    for command in ["up", "server", "links"] {
+        run(&mut larder([command, "--admin-hosts", "a b"])).assert_wrong_usage(&format!(
+            "larder {command}: admin_hosts is \"a b\", expected a host name or an address, without a scheme and a port"
+        ));
+    }
+    run(&mut larder(["links", "token", "list", "--database", "mysql://x"])).assert_wrong_usage(
+        "larder links token: database is mysql://x, expected sqlite: and the path of a file",
+    );
 }
 
 #[test]
