@@ -16,9 +16,12 @@ pub(super) struct Setup {
     pub(super) mean_weight: u64,
 }
 
+/// Peers allocate their tables for the expected entries. No trace has more keys, and a larger capacity holds all of them.
+const MAX_EXPECTED_ENTRIES: u64 = 1 << 24;
+
 impl Setup {
     pub(super) fn expected_entries(&self) -> usize {
-        (self.capacity / self.mean_weight).max(1) as usize
+        (self.capacity / self.mean_weight).clamp(1, MAX_EXPECTED_ENTRIES) as usize
     }
 }
 

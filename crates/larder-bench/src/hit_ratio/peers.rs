@@ -56,7 +56,7 @@ fn moka(setup: &Setup, name: &'static str, policy: moka::policy::EvictionPolicy)
 /// The peers with larger dependency trees.
 #[cfg(feature = "bench-peers")]
 mod more {
-    use super::{RandomState, Readable, Replay, Setup, Value, replay};
+    use super::{RandomState, Replay, Setup, Value, replay};
     use crate::subject::{Foyer, MiniMoka, TinyUfo};
     use foyer_memory::{CacheBuilder, EvictionConfig};
 
@@ -71,7 +71,8 @@ mod more {
         replays.extend(policies.map(|(policy, config)| foyer(setup, policy, config)));
         // TinyUFO's weights have only 16 bits.
         if !setup.weighed {
-            replays.push(replay("s3fifo+tinylfu", TinyUfo::new(setup.capacity as usize)));
+            let cache = tinyufo::TinyUfo::new(setup.capacity as usize, setup.expected_entries());
+            replays.push(replay("s3fifo+tinylfu", TinyUfo(cache)));
         }
         replays
     }

@@ -129,6 +129,18 @@ fn synthetic_loop_has_no_hits_under_lru() {
 }
 
 #[test]
+fn largest_capacity_is_that_of_all_keys() {
+    let largest = (1u64 << 62).to_string();
+    let flags = ["hit-ratio", "--synthetic", "loop:keys=3,requests=100", "--all", "--capacity", &largest];
+    let output = bench(&flags);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("capacity 4,611,686,018,427,387,904"), "{table}");
+    let lines = || table.lines().skip_while(|line| !line.starts_with("cache"));
+    assert!(lines().skip(1).all(|line| line.contains("97.00 %")), "{table}");
+}
+
+#[test]
 fn wrong_synthetic_spec_exits_with_2_and_names_the_part() {
     for (flags, complaint) in [
         (vec!["--synthetic", "zipf:keys=0"], "keys is a whole number from 1 to 10000000"),
