@@ -7,6 +7,9 @@ use clap::builder::PossibleValuesParser;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Not the name of the program, which may be in the current folder.
+const DEFAULT_FOLDER: &str = "bench-results";
+
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -19,7 +22,7 @@ pub struct RunArgs {
     /// Run shorter workloads, for a first impression: a minute or two for each suite, more with peers.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// The folder for the result files [default: ./larder-bench/ followed by the time].
+    /// The folder for the result files [default: ./bench-results/ followed by the time].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// The seed of the generated requests: equal seeds produce equal requests.
@@ -57,6 +60,6 @@ impl RunArgs {
     /// By default each run has its own folder, so that no run overwrites the results of another.
     pub(super) fn folder(&self) -> PathBuf {
         let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        self.out.clone().unwrap_or_else(|| PathBuf::from("larder-bench").join(seconds().to_string()))
+        self.out.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FOLDER).join(seconds().to_string()))
     }
 }

@@ -9,7 +9,9 @@ mod engine;
 pub(crate) mod grid;
 mod hit_ratio;
 mod http;
+mod interrupt;
 mod links;
+mod output;
 mod server;
 mod target;
 mod tiers;
@@ -19,14 +21,15 @@ pub use server::BareLoopArgs;
 pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
-use crate::result::{Figure, Remark, ResultFile, Spread, create_folder};
+use crate::result::{Figure, Remark, ResultFile, Spread};
 use crate::table::{self, Table};
 use crate::{machine, report};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_process::debian;
+use output::OutputFolder;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// The options of a suite, from the flags.
@@ -71,6 +74,10 @@ pub(crate) trait Suite: Sync {
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
+    /// Whether the first signal ends it after its current measurement, and what was measured is kept.
+    fn keeps_measurements(&self) -> bool {
+        false
+    }
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings>;
 }
 
@@ -101,8 +108,16 @@ pub(crate) fn list() -> Result<()> {
 
 /// Runs the suites that the flags select, prints their results and writes them to files.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
-    let folder = args.folder();
-    create_folder(&folder)?;
+    let output = OutputFolder::create(args.folder())?;
+    let temporary = interrupt::listen(&output)?;
+    let result = run_into(output.path(), args);
+    interrupt::await_exit();
+    drop(temporary);
+    output.remove_if_empty();
+    result
+}
+
+fn run_into(folder: &Path, args: &RunArgs) -> Result<()> {
     if args.install {
         let programs = args.suites().into_iter().flat_map(|suite| suite.programs());
         debian::install(programs).context("cannot install what the suites run")?;
@@ -113,21 +128,27 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
             ProgressStyle::with_template("{spinner} {elapsed} {msg}").expect("the template is well formed"),
         );
         bar.enable_steady_tick(Duration::from_millis(200));
+        interrupt::wait_for_measurement(suite.keeps_measurements());
         let file = measure(suite, &args.plan(), &bar);
+        interrupt::await_exit();
         bar.finish_and_clear();
         let file = file.with_context(|| format!("suite {}", suite.name()))?;
-        let path = file.write(&folder)?;
+        let path = file.write(folder)?;
         table::print(&format!("{}wrote {}\n\n", text(&file), path.display()))?;
-        let has_measured = !file.figures.is_empty() || documents::is_interrupted();
+        let has_measured = !file.figures.is_empty() || interrupt::is_requested();
         ensure!(has_measured, "suite {}: nothing was measured, for the reasons above", suite.name());
-        if documents::is_interrupted() {
+        if interrupt::is_requested() {
             break;
         }
     }
     if args.suites().iter().any(|suite| suite.group().is_some()) {
-        return report::write(&folder);
+        report::write(folder)?;
+    } else {
+        let folder = folder.display();
+        table::print(&format!("`larder bench report {folder}` writes a report of these results\n"))?;
     }
-    table::print(&format!("`larder bench report {}` writes a report of these results\n", folder.display()))
+    ensure!(!interrupt::is_requested(), "interrupted: the rest was not measured");
+    Ok(())
 }
 
 fn measure(suite: &dyn Suite, plan: &Plan, bar: &ProgressBar) -> Result<ResultFile> {

@@ -3,16 +3,19 @@
 mod documents;
 mod hit_ratio;
 mod results;
+mod run;
 mod traces;
 
 use std::process::{Command, Output};
 
+/// The bench without arguments.
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_larder-bench"))
+}
+
 /// Runs the bench with `arguments`.
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_larder-bench"))
-        .args(arguments)
-        .output()
-        .expect("the bench can be started")
+    command().args(arguments).output().expect("the bench can be started")
 }
 
 fn text(bytes: &[u8]) -> &str {

@@ -16,7 +16,6 @@ mod collection;
 mod database;
 mod figures;
 pub(crate) mod http;
-mod interrupt;
 mod links;
 mod million;
 mod pages;
@@ -29,8 +28,8 @@ pub(crate) use case::{Case, Outcome, run as run_cases};
 pub(crate) use child::Child;
 pub(crate) use collection::Collection;
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
-pub(crate) use interrupt::is_requested as is_interrupted;
 
+pub(crate) use super::interrupt::is_requested as is_interrupted;
 use super::{Findings, Plan, Suite, Target};
 use crate::tool::{program_name, version_of};
 use anyhow::Result;
@@ -127,8 +126,11 @@ impl Suite for DocumentSuite {
         self.programs
     }
 
+    fn keeps_measurements(&self) -> bool {
+        true
+    }
+
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
-        interrupt::listen()?;
         let mut findings = Findings::default();
         for (program, package) in self.programs {
             if !is_installed(program) {

@@ -9,7 +9,7 @@
 //! a request to its response, as in the log of the document; `at the server, first` that of the first request, which fills the
 //! cache.
 
-use super::{interrupt, rounds};
+use super::{is_interrupted, rounds};
 use crate::rounds::{self as runs, Value, record};
 use crate::suite::http::hit_runners;
 use crate::suite::{Findings, Plan};
@@ -37,7 +37,7 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
             continue;
         }
         for clients in [1, 50] {
-            if interrupt::is_requested() {
+            if is_interrupted() {
                 findings.notes.push("Interrupted: the rest was not measured.".to_owned());
                 return Ok(());
             }

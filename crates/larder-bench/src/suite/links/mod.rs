@@ -81,6 +81,10 @@ impl Suite for Links {
         &[("wrk", "wrk"), ("ab", "apache2-utils")]
     }
 
+    fn keeps_measurements(&self) -> bool {
+        true
+    }
+
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
         let mut findings = Findings::default();
         for (program, package) in self.programs() {

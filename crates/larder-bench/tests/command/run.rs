@@ -1,0 +1,75 @@
+//! `run` that fails or is ended: what it leaves.
+
+use crate::{bench, command, text};
+use larder_process::Running;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The number of processes whose command line has this folder, without that of the run itself.
+fn processes_with(folder: &Path, run: u32) -> usize {
+    let has_folder = |line: Vec<u8>| String::from_utf8_lossy(&line).contains(&*folder.to_string_lossy());
+    let ids = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let lines =
+        ids.filter(|id: &u32| *id != run).filter_map(|id| std::fs::read(format!("/proc/{id}/cmdline")).ok());
+    lines.filter(|line| has_folder(line.clone())).count()
+}
+
+fn until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(120), "too late");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn run_that_is_terminated_leaves_no_process_and_no_folder() {
+    if larder_testkit::program("redis-server").is_none() {
+        return;
+    }
+    for (send, status) in [(Running::terminate as fn(&Running), 143), (Running::interrupt, 130)] {
+        let [folder, out] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let mut run = command();
+        run.args(["run", "tiers", "--quick", "--out"]).arg(out.path()).env("TMPDIR", folder.path());
+        let mut run = Running::start(run.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
+        let id = run.id();
+        until(|| processes_with(folder.path(), id) > 0);
+        send(&run);
+        let ended = run.wait_within(Duration::from_secs(60)).unwrap().expect("the run ends");
+        assert_eq!(ended.code(), Some(status), "{ended:?}");
+        until(|| processes_with(folder.path(), id) == 0);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn run_that_fails_leaves_no_empty_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = command().args(arguments).current_dir(folder.path()).env("PATH", "").output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    };
+    run(&["run", "server", "--quick"]);
+    run(&["run", "server", "--quick", "--out", "a/b"]);
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    // A folder that was there stays.
+    std::fs::create_dir(folder.path().join("mine")).unwrap();
+    run(&["run", "server", "--quick", "--out", "mine"]);
+    assert!(folder.path().join("mine").is_dir());
+}
+
+#[test]
+fn default_folder_of_results_is_not_the_program_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("larder-bench");
+    std::fs::copy(env!("CARGO_BIN_EXE_larder-bench"), &program).unwrap();
+    let mut run = Command::new(&program);
+    let output =
+        run.args(["run", "server", "--quick"]).current_dir(folder.path()).env("PATH", "").output().unwrap();
+    assert!(!text(&output.stderr).contains("cannot create"), "{}", text(&output.stderr));
+    assert!(text(&bench(&["run", "--help"]).stdout).contains("./bench-results/"));
+}
