@@ -1,6 +1,6 @@
 //! Slugs and their target addresses, as a URL shortener stores them.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Pairs {
         path.map_or_else(|| Ok(Pairs::generated(count, seed)), Pairs::read)
     }
 
-    /// The addresses in the column `url` of a CSV file, as `larder links import` reads them.
+    /// The addresses in the column `url` of a CSV file, as `larder links import` reads them. A row without one is left out.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -38,8 +38,16 @@ impl Pairs {
         // A quoted name may contain commas, an address has none unquoted: count the columns from the right.
         let from_right = heading.split(',').count() - 1 - column;
         let url = |line: &str| line.rsplit(',').nth(from_right).map(|url| url.trim_matches('"').to_owned());
-        let urls: Vec<String> = lines.filter_map(url).filter(|url| !url.is_empty()).collect();
-        ensure!(!urls.is_empty(), "{} has no addresses", path.display());
+        let is_url = |text: &String| text.starts_with("http://") || text.starts_with("https://");
+        let (urls, others): (Vec<String>, Vec<String>) = lines.filter_map(url).partition(is_url);
+        let name = path.display();
+        let other = others.iter().find(|text| !text.is_empty());
+        match other {
+            Some(other) if urls.is_empty() => {
+                bail!("{name} has no address in the column url: {other:?}, expected http:// or https://")
+            }
+            _ => ensure!(!urls.is_empty(), "{name} has no addresses"),
+        }
         Ok(Pairs { urls })
     }
 
@@ -109,6 +117,18 @@ mod tests {
         let pairs = Pairs::read(file.path()).unwrap();
         let urls: Vec<&str> = pairs.iter(3).map(|(_, url)| url).collect();
         assert_eq!(urls, ["https://a.example/", "https://c.example/", "https://a.example/"]);
+    }
+
+    #[test]
+    fn read_without_an_address_in_the_column_is_an_error() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "name,url\na,\nb,seven").unwrap();
+        let error = Pairs::read(file.path()).err().unwrap().to_string();
+        let expected = " has no address in the column url: \"seven\", expected http:// or https://";
+        assert!(error.ends_with(expected), "{error}");
+        writeln!(file, "c,https://c.example/").unwrap();
+        let pairs = Pairs::read(file.path()).unwrap();
+        assert!(pairs.iter(2).all(|(_, url)| url == "https://c.example/"));
     }
 
     #[test]
