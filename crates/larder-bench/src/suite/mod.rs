@@ -229,6 +229,8 @@ pub(crate) fn format_number(value: f64) -> String {
         0.0 => "0".to_owned(),
         // A `u64` would saturate, and nobody counts that many digits.
         1e15.. => format!("{value:.2e}"),
+        // It would be shown as zero.
+        0.0..0.000_05 => format!("{value:.2e}"),
         0.0..0.1 => format!("{value:.4}"),
         0.1..1.0 => format!("{value:.3}"),
         1.0..10.0 => format!("{value:.2}"),
@@ -248,6 +250,12 @@ mod tests {
             [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2e19, -2e19, 1e15, 999_999_999_999_999.0, 7.0];
         let expected = ["–", "–", "–", "2.00e19", "-2.00e19", "1.00e15", "999,999,999,999,999", "7.00"];
         assert_eq!(shown.map(format_number), expected);
+    }
+
+    #[test]
+    fn number_that_is_almost_zero_has_an_exponent() {
+        let shown = [0.0, 0.000_049, -0.000_049, 0.000_05, 0.01].map(format_number);
+        assert_eq!(shown, ["0", "4.90e-5", "-4.90e-5", "0.0001", "0.0100"]);
     }
 
     #[test]
