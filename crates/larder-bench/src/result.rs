@@ -201,7 +201,8 @@ impl ResultFile {
             caveats.push("Built without optimisation: the times are meaningless.".to_owned());
         }
         if self.quick {
-            caveats.push("A quick run: workloads were shortened.".to_owned());
+            let targets = if self.verdicts.is_empty() { "" } else { " The targets are those of a full run." };
+            caveats.push(format!("A quick run: workloads were shortened.{targets}"));
         }
         if self.machine.load_average > BUSY_LOAD {
             let load = self.machine.load_average;
@@ -280,6 +281,7 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::suite::Target;
 
     pub(crate) fn figure(
         workload: &str,
@@ -309,6 +311,16 @@ pub(crate) mod tests {
             commands: Vec::new(),
             verdicts: Vec::new(),
         }
+    }
+
+    #[test]
+    fn caveat_of_a_quick_run_says_for_which_runs_targets_are() {
+        let mut file = file(vec![figure("get", "larder", "time", Better::Lower, &[1.0])]);
+        file.quick = true;
+        let has = |file: &ResultFile| file.caveats().iter().any(|caveat| caveat.contains("targets"));
+        assert!(!has(&file));
+        file.verdicts.extend(Target::value("get", "time", 1.0).judge(&file));
+        assert!(has(&file));
     }
 
     #[test]
