@@ -184,30 +184,28 @@ impl File {
         Ok(Links { listen, admin, config, is_database_configured, sources })
     }
 
-    /// The `HOST:PORT` of the admin port of `larder up`.
+    /// The `HOST:PORT` of the admin port: of `larder up`, or else of `larder server` or `larder links`.
     pub(crate) fn admin_authority(&self, flag: Option<String>) -> String {
-        let configured = || ListenAddress::or_default(self.up.admin, ADMIN_PORT);
+        let of_part = || address_in(&self.server, "admin").or(address_in(&self.links, "admin"));
+        let configured = || ListenAddress::or_default(self.up.admin.or_else(of_part), ADMIN_PORT);
         flag.unwrap_or_else(|| configured().reachable().to_string())
     }
 
     /// The URL of the shortener: of `larder links`, or else of `larder up`.
     pub(crate) fn links_url(&self, flag: Option<String>) -> String {
-        let listen = self.links_listen().or(self.up.http);
+        let listen = address_in(&self.links, "listen").or(self.up.http);
         flag.unwrap_or_else(|| ListenAddress::or_default(listen, LINKS_PORT).url())
     }
 
     /// Where the shortener listens, by `larder links` and by `larder up`; the default if neither is configured.
     pub(crate) fn links_listeners(&self, flag: Option<SocketAddr>) -> Vec<SocketAddr> {
-        let configured: Vec<_> = flag.or(self.links_listen()).into_iter().chain(self.up.http).collect();
+        let configured: Vec<_> =
+            flag.or(address_in(&self.links, "listen")).into_iter().chain(self.up.http).collect();
         if configured.is_empty() {
             vec![ListenAddress::or_default(None, LINKS_PORT).address]
         } else {
             configured
         }
-    }
-
-    fn links_listen(&self) -> Option<SocketAddr> {
-        self.links.get("listen")?.as_str()?.parse().ok()
     }
 
     /// The data folder of `larder up`.
@@ -263,6 +261,11 @@ impl PartAdmin {
             }
         }
     }
+}
+
+/// An address among the keys of a section, which were checked.
+fn address_in(section: &toml::Table, key: &str) -> Option<SocketAddr> {
+    section.get(key)?.as_str()?.parse().ok()
 }
 
 /// The database in a data folder.
@@ -356,6 +359,12 @@ mod tests {
         };
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         assert_eq!(urls(""), (url(8081), url(8080)));
+        // The dashboard of a part that runs alone, unless `larder up` has one.
+        let (server, links) =
+            ("[server]\nadmin = \"127.0.0.1:7004\"\n", "[links]\nadmin = \"127.0.0.1:7005\"\n");
+        assert_eq!(urls(links).0, url(7005));
+        assert_eq!(urls(&format!("{links}{server}")).0, url(7004));
+        assert_eq!(urls(&format!("{server}[up]\nadmin = \"127.0.0.1:7001\"\n")).0, url(7001));
         let up = "[up]\nadmin = \"0.0.0.0:7001\"\nhttp = \"127.0.0.1:7002\"\n";
         assert_eq!(urls(up), (url(7001), url(7002)));
         assert_eq!(urls(&format!("{up}[links]\nlisten = \"0.0.0.0:7003\"\n")).1, url(7003));
