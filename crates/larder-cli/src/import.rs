@@ -2,7 +2,7 @@
 
 use crate::args::{ImportFlags, LinksFlags, LinksOptions};
 use crate::output::print;
-use crate::parts::runtime;
+use crate::parts::{database_error, runtime};
 use crate::settings;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -61,7 +61,8 @@ fn destination(
     let settings::Links { config, sources, .. } = settings.links(flags)?;
     config.validate().map_err(|error| sources.of_links(error))?;
     let own = OwnAddresses::new(&config, listeners)?;
-    let store = Store::open(&config.store_config()?).map_err(|error| sources.of_links(error.into()))?;
+    let opened = Store::open(&config.store_config()?);
+    let store = opened.map_err(|error| database_error(error.into(), &config, &sources))?;
     Ok((Destination::Store { store: store.clone(), own }, Some(store)))
 }
 

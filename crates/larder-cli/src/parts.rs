@@ -11,9 +11,9 @@ use crate::signals;
 use crate::sources::{self, CurrentStats};
 use crate::startup_pages;
 use crate::supervisor::{HealthHandle, Supervisor};
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use larder_admin::{Registry, Token};
-use larder_links::{Deps, Links};
+use larder_links::{Deps, Links, LinksError};
 use larder_server::{Server, ServerError, Store};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -139,8 +139,25 @@ pub(crate) fn open_links(config: larder_links::Config, sources: &OptionSources) 
             std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()));
         created.map_err(|error| sources.unusable("database", error))?;
     }
-    let deps = Deps::open(&config).map_err(|error| sources.of_links(error))?;
+    let deps = Deps::open(&config).map_err(|error| database_error(error, &config, sources))?;
     Links::open(config, deps).map_err(|error| sources.of_links(error))
+}
+
+/// The error of the database of a shortener, or of its caches, with the file: SQLite does not name it.
+pub(crate) fn database_error(
+    error: LinksError,
+    config: &larder_links::Config,
+    sources: &OptionSources,
+) -> Error {
+    let is_store = matches!(error, LinksError::Store(_));
+    match config.store_config() {
+        Ok(store) if is_store && !error.to_string().contains(&*store.path.to_string_lossy()) => {
+            let named =
+                Error::new(error).context(format!("cannot use the database {}", store.path.display()));
+            sources.unusable("database", named)
+        }
+        _ => sources.of_links(error),
+    }
 }
 
 /// The runtime of the process. The cache server uses its own threads in addition.

@@ -3,7 +3,7 @@
 
 use crate::args::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
 use crate::output::{print, remark};
-use crate::parts::runtime;
+use crate::parts::{database_error, runtime};
 use crate::settings::{self, File};
 use anyhow::{Context, Error, Result, bail};
 use larder_links::{Scope, Store};
@@ -36,7 +36,7 @@ pub(crate) fn open_store(flag: &DatabaseFlag, file: File, may_create: bool) -> R
     if !may_create && !store.path.exists() {
         bail!("there is no database at {}", store.path.display());
     }
-    Store::open(&store).map_err(|error| sources.of_links(error.into()))
+    Store::open(&store).map_err(|error| database_error(error.into(), &config, &sources))
 }
 
 async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {

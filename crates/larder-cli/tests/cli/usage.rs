@@ -6,7 +6,9 @@ use crate::process::{FREE, Process, Up, larder, run, start_server};
 use crate::resp::{self, command};
 use crate::shortener::{create, follow};
 use larder_testkit::program;
+use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -159,6 +161,20 @@ fn database_that_is_a_folder_is_reported_as_one() {
         "larder links: --database: cannot open the database {}: it is a folder, expected a file",
         folder.path().display()
     ));
+}
+
+#[test]
+fn database_that_is_another_file_is_named() {
+    let (_folder, file) = file_with(&"no database ".repeat(1_000));
+    // Without the warning about a file that others can read.
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("it is our file");
+    for words in [&["links", "--listen", FREE][..], &["links", "token", "list"]] {
+        let ended = run(larder(words).arg("--database").arg(&file));
+        let name = if words.contains(&"token") { "links token" } else { "links" };
+        let start = format!("larder {name}: --database: cannot use the database {}: ", file.display());
+        assert!(ended.stderr.starts_with(&start), "{ended:?} does not begin with {start:?}");
+        ended.assert_failure(ended.stderr.trim_end());
+    }
 }
 
 #[test]
