@@ -2,10 +2,12 @@
 
 use crate::args::Cli;
 use crate::option_sources::GivenOptions;
+use crate::output;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Error, FromArgMatches};
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -32,7 +34,20 @@ pub(crate) fn parse() -> (Cli, GivenOptions) {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
         Ok((cli, GivenOptions::of(&matches)))
     });
-    parsed.unwrap_or_else(|error| with_variable(error, std::env::args_os().skip(1)).exit())
+    parsed.unwrap_or_else(|error| exit(&with_variable(error, std::env::args_os().skip(1))))
+}
+
+/// Prints an error, or what was asked for instead of a command. That of clap ignores that it cannot write the help.
+fn exit(error: &Error) -> ! {
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
+    let status = match printed {
+        Err(reason) if error.exit_code() == 0 && reason.kind() != ErrorKind::BrokenPipe => {
+            output::remark(&format!("larder: {}: {reason}", output::failure()));
+            1
+        }
+        _ => error.exit_code(),
+    };
+    std::process::exit(status)
 }
 
 /// An address to listen on.

@@ -66,6 +66,16 @@ fn full_disk_is_an_error_in_one_line() {
 }
 
 #[test]
+fn help_on_a_full_disk_is_an_error_in_one_line() {
+    for words in [&["help"][..], &["--version"], &["server", "--help"]] {
+        run_on_full_disk(&mut larder(words))
+            .assert_failure(&format!("larder: cannot write to the standard output: {FULL}"));
+        let closed = run_on_closed_pipe(&mut larder(words));
+        assert_eq!((closed.code, &*closed.stderr), (Some(0), ""), "{words:?}");
+    }
+}
+
+#[test]
 fn closed_pipe_ends_quietly() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
