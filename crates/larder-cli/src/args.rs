@@ -1,7 +1,7 @@
 //! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
 use crate::remote::admin_authority;
-use crate::usage::{address, count};
+use crate::usage::{address, count, policy};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -194,7 +194,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE")]
     pub(crate) max_memory: Option<ByteSize>,
     /// What is evicted when that is used up: a maxmemory-policy of Redis [default: allkeys-lfu].
-    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY")]
+    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY", value_parser = policy())]
     pub(crate) max_memory_policy: Option<MemoryPolicy>,
     /// The number of threads that serve connections [default: one per core].
     #[arg(long, env = "LARDER_SERVER_THREADS", value_name = "N", value_parser = count(1..=256))]

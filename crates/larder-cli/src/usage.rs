@@ -3,8 +3,10 @@
 use crate::args::Cli;
 use crate::option_sources::GivenOptions;
 use crate::output;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Error, FromArgMatches};
+use larder_server::MemoryPolicy;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -53,6 +55,12 @@ fn exit(error: &Error) -> ! {
 /// An address to listen on.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| ADDRESS_FORM.to_owned())
+}
+
+/// A parser of policies, whose names a shell completes.
+pub(crate) fn policy() -> impl TypedValueParser<Value = MemoryPolicy> {
+    PossibleValuesParser::new(MemoryPolicy::ALL.map(MemoryPolicy::name))
+        .try_map(|name| name.parse::<MemoryPolicy>())
 }
 
 /// A parser of whole numbers whose range the part checks that they are for. The range is for the message.

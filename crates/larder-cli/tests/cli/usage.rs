@@ -469,10 +469,16 @@ fn completions_work_in_bash() {
     let Some(bash) = program("bash") else { return };
     let script = run(&mut larder(["completions", "bash"])).stdout;
     let (_folder, file) = file_with(&script);
-    let completion =
-        r#". "$1"; COMP_WORDS=(larder ser); COMP_CWORD=1; _larder larder ser larder; echo "${COMPREPLY[@]}""#;
-    let ended = run(Command::new(bash).args(["--norc", "-c", completion, "bash"]).arg(file));
-    assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "server"), "{}", ended.stderr);
+    for (words, completed) in [
+        ("larder ser", "server"),
+        ("larder server --max-memory-policy volatile-l", "volatile-lfu volatile-lru"),
+    ] {
+        let completion = r#". "$1"; read -ra COMP_WORDS <<< "$2"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            _larder larder "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; echo "${COMPREPLY[@]}""#;
+        let mut command = Command::new(&bash);
+        let ended = run(command.args(["--norc", "-c", completion, "bash"]).arg(&file).arg(words));
+        assert_eq!((ended.code, ended.stdout.trim()), (Some(0), completed), "{}", ended.stderr);
+    }
 }
 
 fn file_with(text: &str) -> (TempDir, PathBuf) {
