@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 
 /// The layers, lowest first, with their modules. Every module must be listed.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("basics", &["glob", "key", "schema", "stats", "unwind"]),
+    ("basics", &["glob", "key", "schema", "stats", "task", "unwind"]),
     ("values", &["absence", "codec", "compression", "envelope", "policy", "random"]),
     ("tier", &["tier"]),
     ("errors", &["error", "events", "reach"]),
