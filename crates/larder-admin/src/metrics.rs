@@ -1,5 +1,6 @@
 //! The samples in the Prometheus text format 0.0.4: each family once, with its help and type, followed by its lines.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const BOUNDS_MICROS: [f64; 22] = [
 /// The page `/metrics`. `started` is the start of the process in seconds since 1970. Ratios are left to queries, which know
 /// the time between two scrapes.
 pub(crate) fn exposition(parts: &[PartSample], started: f64) -> String {
-    let mut page = Page(String::with_capacity(4096));
+    let mut page = Page { text: String::with_capacity(4096), families: HashSet::new() };
     page.family("larder_build_info", "gauge", "The version of the program, as a label.");
     page.line("larder_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     page.family("larder_start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
@@ -28,10 +29,14 @@ pub(crate) fn exposition(parts: &[PartSample], started: f64) -> String {
     page.parts(parts);
     page.tiers(parts);
     page.figures(parts);
-    page.0
+    page.text
 }
 
-struct Page(String);
+struct Page {
+    text: String,
+    /// The names of its families.
+    families: HashSet<String>,
+}
 
 impl Page {
     fn parts(&mut self, parts: &[PartSample]) {
@@ -146,7 +151,7 @@ impl Page {
                 continue;
             }
             // A family of its own, also if it has the name of one that every part has.
-            let name = match self.0.contains(&format!("# TYPE {family} ")) {
+            let name = match self.families.contains(&family) {
                 true => family.replacen("larder_", "larder_figure_", 1),
                 false => family.clone(),
             };
@@ -162,20 +167,21 @@ impl Page {
 
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        self.families.insert(name.to_owned());
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        self.0.push_str(name);
+        self.text.push_str(name);
         for (n, (label, text)) in labels.iter().enumerate() {
             let open = if n == 0 { '{' } else { ',' };
             let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{open}{label}=\"{text}\"");
+            let _ = write!(self.text, "{open}{label}=\"{text}\"");
         }
         if !labels.is_empty() {
-            self.0.push('}');
+            self.text.push('}');
         }
-        let _ = writeln!(self.0, " {value}");
+        let _ = writeln!(self.text, " {value}");
     }
 }
 
