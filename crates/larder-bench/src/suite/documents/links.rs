@@ -16,7 +16,7 @@ use super::collection::Collection;
 use super::database::Server;
 use super::{http, million, restart, rounds};
 use crate::rounds::Value;
-use crate::suite::{Findings, Plan};
+use crate::suite::{Findings, Plan, interrupt};
 use crate::tool::{Siege, SiegeReport, Usage};
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -69,14 +69,14 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
         let cases = siege_cases(&collection, time, server.as_ref());
         case::run(cases, rounds(plan), bar, findings);
     }
-    if !super::is_interrupted() {
+    if !interrupt::is_requested() {
         case::run(restart::cases(&collection), rounds(plan), bar, findings);
     }
     let count = if plan.quick { 100_000 } else { 1_000_000 };
     if plan.quick {
         findings.notes.push(format!("The workloads of a million pairs store {count} of them."));
     }
-    if !super::is_interrupted() {
+    if !interrupt::is_requested() {
         case::run(million::cases(count), rounds(plan), bar, findings);
     }
     Ok(())

@@ -29,7 +29,6 @@ pub(crate) use child::Child;
 pub(crate) use collection::Collection;
 pub(crate) use figures::{Chart, Column, Document, Picture, Row, Table};
 
-pub(crate) use super::interrupt::is_requested as is_interrupted;
 use super::{Findings, Plan, Suite, Target};
 use crate::tool::{program_name, version_of};
 use anyhow::Result;

@@ -14,7 +14,7 @@ use super::database::Server;
 use super::{http, rounds};
 use crate::rounds::Value;
 use crate::source::{Origin, Place, Source};
-use crate::suite::{Findings, Plan};
+use crate::suite::{Findings, Plan, interrupt};
 use crate::tool::{Ab, Usage, output_within};
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
@@ -35,7 +35,7 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
         findings.commands.push(format!("ab -n{requests} -c{CLIENTS} http://127.0.0.1:PORT/"));
         case::run(page_cases(requests, server.as_ref()), rounds(plan), bar, findings);
     }
-    if !super::is_interrupted() {
+    if !interrupt::is_requested() {
         let limit = Duration::from_millis(if plan.quick { 300 } else { 1_000 });
         case::run(access_cases(limit, server.as_ref()), rounds(plan), bar, findings);
     }

@@ -15,7 +15,7 @@ use super::child::Child;
 use super::rounds;
 use crate::result::Better;
 use crate::rounds::Value;
-use crate::suite::{Findings, Plan, format_number};
+use crate::suite::{Findings, Plan, format_number, interrupt};
 use crate::tool::{Address, Outcome as Ending, RedisBenchmark, Usage};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
@@ -193,7 +193,7 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
         }
         case::run(cases(plan.quick, scale), rounds(plan), bar, findings);
     }
-    if !super::is_interrupted() {
+    if !interrupt::is_requested() {
         case::run(backlog_cases(), rounds(plan), bar, findings);
     }
     if !cfg!(feature = "bench-peers") {

@@ -9,10 +9,10 @@
 //! a request to its response, as in the log of the document; `at the server, first` that of the first request, which fills the
 //! cache.
 
-use super::{is_interrupted, rounds};
+use super::rounds;
 use crate::rounds::{self as runs, Value, record};
 use crate::suite::http::hit_runners;
-use crate::suite::{Findings, Plan};
+use crate::suite::{Findings, Plan, interrupt};
 use anyhow::Result;
 use indicatif::ProgressBar;
 
@@ -37,7 +37,7 @@ pub(super) fn measure(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -
             continue;
         }
         for clients in [1, 50] {
-            if is_interrupted() {
+            if interrupt::is_requested() {
                 findings.notes.push("Interrupted: the rest was not measured.".to_owned());
                 return Ok(());
             }
