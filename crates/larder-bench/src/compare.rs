@@ -114,8 +114,8 @@ fn format_range(ratio: Spread) -> String {
     }
 }
 
-/// The ratio of the medians, and the lowest and highest ratio of any two rounds. It is infinite if A is zero and B is not: that
-/// is not shown as a number, but is better or worse as any other ratio is.
+/// The ratio of the medians, and the lowest and highest ratio of any two rounds. It is infinite if A is zero and B is not:
+/// that is not shown as a number, but is better or worse as any other ratio is.
 fn ratio(before: &Figure, after: &Figure) -> Spread {
     let (before, after) = (before.spread(), after.spread());
     // Two zeros are equal.

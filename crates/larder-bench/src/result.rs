@@ -73,13 +73,14 @@ pub(crate) struct Figure {
     pub(crate) measure: String,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    /// The value of each round, in the order in which they were run. At least one, and all finite: a file with others is refused.
+    /// The value of each round, in the order in which they were run. At least one, and all finite: a file with others is
+    /// refused.
     #[serde(deserialize_with = "numbers")]
     pub(crate) rounds: Vec<f64>,
 }
 
-/// JSON has no number for what is not finite, and `null` is written instead. It is read as NaN, so that the check of the figures
-/// can name the one that has it.
+/// JSON has no number for what is not finite, and `null` is written instead. It is read as NaN, so that the check of the
+/// figures can name the one that has it.
 fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
     let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
     Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())

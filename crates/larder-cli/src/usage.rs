@@ -29,8 +29,8 @@ impl fmt::Display for WrongUsage {
 
 impl std::error::Error for WrongUsage {}
 
-/// Parses the command line, and returns which options it and the environment set. Exits with status 2 after a usage error, with
-/// 0 after `--help` and `--version`.
+/// Parses the command line, and returns which options it and the environment set. Exits with status 2 after a usage error,
+/// with 0 after `--help` and `--version`.
 pub(crate) fn parse() -> (Cli, GivenOptions) {
     let parsed = Cli::command().try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;

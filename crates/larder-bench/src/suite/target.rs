@@ -56,8 +56,8 @@ impl Target {
         (self.workload, self.measure)
     }
 
-    /// Compares the figures with the limit; `None` if one of them is missing or has no rounds, or if a ratio is to zero. Ratios are
-    /// computed round by round, because a disturbance of the machine affects both figures of a round.
+    /// Compares the figures with the limit; `None` if one of them is missing or has no rounds, or if a ratio is to zero.
+    /// Ratios are computed round by round, because a disturbance of the machine affects both figures of a round.
     pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {
         let ours = file.find(self.workload, self.measure, OURS)?;
         let values = match self.relation {

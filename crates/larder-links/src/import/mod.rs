@@ -37,8 +37,8 @@ pub enum Destination {
     Store {
         /// The database.
         store: Store,
-        /// Where its shortener is reached. A server refuses links to itself, which could be redirect loops; here there is none,
-        /// so that an address that is not among these is accepted.
+        /// Where its shortener is reached. A server refuses links to itself, which could be redirect loops; here there is
+        /// none, so that an address that is not among these is accepted.
         own: OwnAddresses,
     },
 }

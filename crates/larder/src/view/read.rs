@@ -61,7 +61,8 @@ where
 {
     /// The value in memory or in Redis, if either has a valid one. Does not wait for running loads.
     ///
-    /// Cancel safe; what Redis replies to a dropped call is kept in memory. Cost: a shard lock; on a miss in memory one round trip to Redis, if there is one.
+    /// Cancel safe; what Redis replies to a dropped call is kept in memory. Cost: a shard lock; on a miss in memory a task and
+    /// one round trip to Redis, if there is one.
     ///
     /// # Panics
     /// Outside a tokio runtime, if Redis is asked.

@@ -205,11 +205,7 @@ fn parse(url: &str) -> Result<ConnectionInfo, String> {
     let info = url.into_connection_info().map_err(|error| explain(&error))?;
     // The client ignores it.
     if !matches!(info.addr(), ConnectionAddr::Unix(_)) && url.contains('?') {
-        return Err(
-            "a query is only for Unix sockets: the database is /DB behind the port, user and password stand \
-                    before the host"
-                .into(),
-        );
+        return Err("a query is only for Unix sockets; expected redis://USER:PASSWORD@HOST:PORT/DB".into());
     }
     match info.redis_settings().db() {
         number @ ..0 => Err(format!("the database is {number}; its number must not be negative")),
