@@ -8,7 +8,7 @@
 //! ```text
 //!            ┌─ commit, deliver ─► Loaded(value)   followers get the value
 //! Pending ───┼─ fail ────────────► Failed(why)     followers get the failure
-//!            └─ drop ────────────► Abandoned       followers look up the key again: one of them leads
+//!            └─ drop, give way ──► Abandoned       followers look up the key again: one of them leads
 //! ```
 
 pub(crate) mod flight;
@@ -25,7 +25,7 @@ use crate::entry::Refusal;
 use crate::lock::Guard;
 use crate::records::Record;
 use crate::shard::Shard;
-use flight::Flight;
+use flight::{Flight, State};
 use hashbrown::Equivalent;
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
@@ -44,6 +44,18 @@ pub enum Load<K: Hash + Eq, V> {
     Lead(Ticket<K, V>),
     /// It has none, and another caller is loading it.
     Follow(Follower<K, V>),
+}
+
+/// How the leader of a load works, and so what others may do meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// It awaits something. Callers follow it; one that blocks its thread loads for itself.
+    Async,
+    /// It blocks its thread. Callers follow it; those that block their threads may wait for it.
+    Sync,
+    /// It may stop for as long as it likes, as a future that nobody polls does, so that nobody should wait for it: the next
+    /// caller that leads in another way takes its place, and its ticket is void.
+    GivesWay,
 }
 
 /// What a [`Follower`] resolves to.
@@ -74,20 +86,26 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// This counts as one read. Cost: one shard lock; on a miss one allocation and a clone of the key.
     pub fn load(&self, key: &K) -> Load<K, V> {
-        self.load_from(key, self.now(), None, K::clone, false)
+        self.load_from(key, self.now(), None, K::clone, Leader::Async)
     }
 
-    /// As [`Cache::load`], with a borrowed form of the key and the time `now`, which the caller has just read from
-    /// [`Cache::clock`]: reading a clock costs about as much as finding an entry. `to_key` makes the owned key, on a miss
-    /// only. It runs while the shard is locked: it must be short.
+    /// As [`Cache::load`], with a borrowed form of the key, with the time `now`, which the caller has just read from
+    /// [`Cache::clock`] (reading a clock costs about as much as finding an entry), and with the way in which it leads.
+    /// `to_key` makes the owned key, on a miss only. It runs while the shard is locked: it must be short.
     ///
     /// # Panics
     /// If `to_key` makes a key that does not equal the borrowed one, or has another hash. No load is begun then.
-    pub fn load_at<Q>(&self, key: &Q, now: Duration, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
+    pub fn load_at<Q>(
+        &self,
+        key: &Q,
+        now: Duration,
+        leader: Leader,
+        to_key: impl FnOnce(&Q) -> K,
+    ) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.load_from(key, now.as_millis() as u64, Some(now), to_key, false)
+        self.load_from(key, now.as_millis() as u64, Some(now), to_key, leader)
     }
 
     /// A load that begins has begun at `began`, or now.
@@ -97,7 +115,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         now: u64,
         began: Option<Duration>,
         to_key: impl FnOnce(&Q) -> K,
-        sync_leader: bool,
+        leader: Leader,
     ) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -107,24 +125,24 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         if let Some(Record { value, .. }) = shard.read(location.hash, key, now) {
             return Load::Hit(value.clone());
         }
-        self.join_or_lead(shard, location, key, began, to_key, sync_leader)
+        self.join_or_lead(shard, location, key, began, to_key, leader)
     }
 
     /// As [`Cache::load`], not counted as a read: for a caller whose read of the key has just missed.
     ///
     /// Cost: as [`Cache::load`].
     pub fn load_after_miss(&self, key: &K) -> Load<K, V> {
-        self.load_again(key, false)
+        self.load_again(key, Leader::Async)
     }
 
-    /// As [`Cache::load_after_miss`], for a leader that loads synchronously or not.
-    fn load_again(&self, key: &K, sync_leader: bool) -> Load<K, V> {
+    /// As [`Cache::load_after_miss`], for a leader of this kind.
+    fn load_again(&self, key: &K, leader: Leader) -> Load<K, V> {
         let (location, now) = (self.locate(key), self.now());
         let shard = self.lock(location);
         if let Some(id) = shard.find_live(location.hash, key, now) {
             return Load::Hit(shard.record(id).value.clone());
         }
-        self.join_or_lead(shard, location, key, None, K::clone, sync_leader)
+        self.join_or_lead(shard, location, key, None, K::clone, leader)
     }
 
     /// The key's ticket, or the load under way to follow, whether the key has a live entry or not: for replacing an entry
@@ -134,12 +152,12 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     ///
     /// # Panics
     /// As [`Cache::load_at`].
-    pub fn reload_with<Q>(&self, key: &Q, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
+    pub fn reload_with<Q>(&self, key: &Q, leader: Leader, to_key: impl FnOnce(&Q) -> K) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let location = self.locate(key);
-        self.join_or_lead(self.lock(location), location, key, None, to_key, false)
+        self.join_or_lead(self.lock(location), location, key, None, to_key, leader)
     }
 
     fn join_or_lead<Q>(
@@ -149,7 +167,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         key: &Q,
         began: Option<Duration>,
         to_key: impl FnOnce(&Q) -> K,
-        sync_leader: bool,
+        leader: Leader,
     ) -> Load<K, V>
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -159,21 +177,29 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             drop(shard);
             panic!("`to_key` made another key than the one that was looked up");
         }
-        let mut ended = None;
+        let (mut ended, mut waiting) = (None, None);
         if let Some(flight) = shard.flights.get(location.hash, key).cloned() {
-            if flight.is_pending() {
+            let is_pending = flight.is_pending();
+            if is_pending && !flight.gives_way_to(leader) {
                 flight.set_followed();
                 return Load::Follow(Follower { cache: self.clone(), key: made, flight, waiting_as: None });
             }
-            // Its ticket was dropped where the shard could not be locked.
             ended = shard.flights.remove(location.hash, key);
-            shard.stats.load_failures += 1;
+            match is_pending {
+                true => waiting = Some(flight.end(State::Abandoned)),
+                // Its ticket was dropped where the shard could not be locked.
+                false => shard.stats.load_failures += 1,
+            }
         }
         let began = began.unwrap_or_else(|| self.clock().now());
-        let flight = Arc::new(Flight::new(began, sync_leader));
+        let flight = Arc::new(Flight::new(began, leader));
         shard.flights.insert(location.hash, made.clone(), flight.clone());
         drop(shard);
         drop(ended);
-        Load::Lead(Ticket::new(self, made, location, flight, true))
+        let ticket = Ticket::new(self, made, location, flight, true);
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
+        Load::Lead(ticket)
     }
 }

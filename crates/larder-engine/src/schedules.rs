@@ -53,7 +53,7 @@ pub use clock::{Clock, ManualClock};
 pub use entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
 pub use hashbrown::Equivalent;
 pub use iter::Iter;
-pub use load::{CommitOutcome, Failure, FollowOutcome, Follower, Load, Ticket};
+pub use load::{CommitOutcome, Failure, FollowOutcome, Follower, Leader, Load, Ticket};
 pub use policy::Policy;
 pub use stats::Stats;
 

@@ -1,6 +1,6 @@
 //! One load under way: its state, and the followers that wait for its end.
 
-use super::Failure;
+use super::{Failure, Leader};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
@@ -12,8 +12,7 @@ pub(crate) struct Flight<V> {
     state: Mutex<State<V>>,
     /// When it began, on the cache's clock.
     pub(super) began: Duration,
-    /// Whether the leader loads synchronously; synchronous callers may block on it.
-    pub(super) sync_leader: bool,
+    pub(super) leader: Leader,
     /// Whether anyone has followed it. Read and written while the shard is locked.
     followed: AtomicBool,
 }
@@ -66,13 +65,18 @@ pub(super) enum FlightOutcome<V> {
 }
 
 impl<V> Flight<V> {
-    pub(super) fn new(began: Duration, sync_leader: bool) -> Self {
+    pub(super) fn new(began: Duration, leader: Leader) -> Self {
         Flight {
             state: Mutex::new(State::Pending(Wakers::default())),
             began,
-            sync_leader,
+            leader,
             followed: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a caller that leads so takes the place of its leader.
+    pub(super) fn gives_way_to(&self, next: Leader) -> bool {
+        self.leader == Leader::GivesWay && next != Leader::GivesWay
     }
 
     /// Someone follows it now.
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn followers_that_overlap_do_not_accumulate() {
-        let flight: Flight<u8> = Flight::new(Duration::ZERO, false);
+        let flight: Flight<u8> = Flight::new(Duration::ZERO, Leader::Async);
         let context = Context::from_waker(Waker::noop());
         let join = || {
             let mut index = None;

@@ -90,6 +90,7 @@ impl Examined {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Leader;
     use std::hash::BuildHasher;
     use std::time::Duration;
 
@@ -97,7 +98,7 @@ mod tests {
     fn steps_with_many_loads_under_way_examine_few() {
         const LOADS: usize = 20_000;
         let hasher = crate::shard::Hasher::new();
-        let flight = || Arc::new(Flight::<u32>::new(Duration::ZERO, false));
+        let flight = || Arc::new(Flight::<u32>::new(Duration::ZERO, Leader::Async));
         let mut flights = Flights::new();
         let mut under_way = Vec::new();
         for key in 0..LOADS {

@@ -1,7 +1,7 @@
 //! Read-through in one call: look up, and load on a miss, once for all callers.
 
 use super::flight::FlightOutcome;
-use super::{FollowOutcome, Load, Ticket};
+use super::{FollowOutcome, Leader, Load, Ticket};
 use crate::cache::Cache;
 use crate::entry::Ttl;
 use crate::sync::thread_local;
@@ -151,13 +151,13 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     where
         E: Clone + Send + Sync + 'static,
     {
-        let mut load = self.load_from(key, self.now(), None, K::clone, true);
+        let mut load = self.load_from(key, self.now(), None, K::clone, Leader::Sync);
         let ticket = loop {
             match load {
                 Load::Hit(value) => return Ok(value),
                 Load::Lead(ticket) => break ticket,
                 Load::Follow(mut follower) => {
-                    let may_wait = follower.flight.sync_leader && !InsideLoader::is_active();
+                    let may_wait = follower.flight.leader == Leader::Sync && !InsideLoader::is_active();
                     match may_wait.then(|| follower.wait_for_flight(limit)).flatten() {
                         Some(FlightOutcome::Value(value)) => return Ok(value),
                         Some(FlightOutcome::Failed(failure)) => {
@@ -175,7 +175,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
                 }
             }
             // The call is one read, and has missed.
-            load = self.load_again(key, true);
+            load = self.load_again(key, Leader::Sync);
         };
         let loading = InsideLoader::begin();
         let outcome = loader();

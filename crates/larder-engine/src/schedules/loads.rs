@@ -1,6 +1,6 @@
 //! Loads: leaders that commit, fail or are dropped, followers that wait or are dropped, and keys that change meanwhile.
 
-use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Op, Scenario, Ticket};
+use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Leader, Load, Op, Scenario, Ticket};
 use shuttle::future::{block_on, spawn, yield_now};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +36,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         sync_caller_does_not_wait_for_the_next_async_leader,
     ),
     ("loads::loaders_that_load_each_other_do_not_deadlock", loaders_that_load_each_other_do_not_deadlock),
+    ("loads::leader_that_gives_way_holds_nobody_up", leader_that_gives_way_holds_nobody_up),
 ];
 
 fn cache() -> Cache<u32, u32> {
@@ -363,4 +364,32 @@ fn loaders_that_load_each_other_do_not_deadlock() {
     let two = load(cache.clone(), 2, 1);
     assert!(one.join().expect("no panic").is_ok());
     assert!(two.join().expect("no panic").is_ok());
+}
+
+/// Two readers whose futures are not polled to their end, and loads that need the key.
+fn leader_that_gives_way_holds_nobody_up() {
+    let cache = cache();
+    let read = |cache: &Cache<u32, u32>| cache.load_at(&1, cache.clock().now(), Leader::GivesWay, u32::clone);
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let cache = cache.clone();
+            thread::spawn(move || read(&cache))
+        })
+        .collect();
+    let loads: Vec<_> = (1..=2)
+        .map(|n| {
+            let cache = cache.clone();
+            spawn(async move { fetch(&cache, n).await })
+        })
+        .collect();
+    let found: Vec<u32> = loads.into_iter().map(|task| block_on(task).expect("no panic")).collect();
+    assert_eq!(found[0], found[1], "one of them led");
+    for reader in readers {
+        match reader.join().expect("no panic") {
+            Load::Lead(ticket) => assert_eq!(ticket.commit(9), CommitOutcome::Voided, "it was asked before"),
+            Load::Follow(follower) => assert!(matches!(block_on(follower), FollowOutcome::Value(_))),
+            Load::Hit(value) => assert_eq!(value, found[0]),
+        }
+    }
+    assert_eq!(cache.get(&1), Some(found[0]));
 }

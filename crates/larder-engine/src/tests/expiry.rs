@@ -231,8 +231,8 @@ fn read_with_an_earlier_time_does_not_shorten_the_time_to_idle() {
     let (cache, hand) = timed(None, Some(ms(30)));
     cache.insert(1, 1);
     hand.advance(ms(20));
-    assert!(matches!(cache.load_at(&1, ms(20), u32::clone), crate::Load::Hit(1)));
-    assert!(matches!(cache.load_at(&1, ms(5), u32::clone), crate::Load::Hit(1)));
+    assert!(matches!(cache.load_at(&1, ms(20), crate::Leader::Async, u32::clone), crate::Load::Hit(1)));
+    assert!(matches!(cache.load_at(&1, ms(5), crate::Leader::Async, u32::clone), crate::Load::Hit(1)));
     hand.advance(ms(20));
     assert_eq!(cache.get(&1), Some(1), "last used at 20 ms, not at 5 ms");
     cache.remove(&1);

@@ -1,6 +1,6 @@
 //! Every outcome of a load, and every change of its key during the load.
 
-use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Load, Refusal, Ticket, Ttl};
+use crate::{Cache, CommitOutcome, FollowOutcome, Follower, Leader, Load, Refusal, Ticket, Ttl};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -123,6 +123,48 @@ fn load_after_invalidation_does_not_join_the_old_one() {
     assert!(poll(&mut follower).is_pending());
     assert_eq!(new.commit(2), CommitOutcome::Stored);
     assert_eq!(value(&mut follower), 2);
+}
+
+/// A load that may stop for as long as it likes.
+fn lead_giving_way(cache: &Cache<u32, u32>) -> Load<u32, u32> {
+    cache.load_at(&1, cache.clock().now(), Leader::GivesWay, u32::clone)
+}
+
+#[test]
+fn leader_that_gives_way_is_replaced_by_the_next_one() {
+    let take_over: [fn(&Cache<u32, u32>); 4] = [
+        |cache| _ = lead(cache, 1).commit(2),
+        |cache| match cache.reload_with(&1, Leader::Async, u32::clone) {
+            Load::Lead(ticket) => _ = ticket.commit(2),
+            other => panic!("expected to lead: {other:?}"),
+        },
+        |cache| _ = cache.get_or_insert_with(&1, || 2),
+        |cache| match cache.load_after_miss(&1) {
+            Load::Lead(ticket) => _ = ticket.commit(2),
+            other => panic!("expected to lead: {other:?}"),
+        },
+    ];
+    for take_over in take_over {
+        let cache = cache();
+        let Load::Lead(gives_way) = lead_giving_way(&cache) else { panic!("the cache is empty") };
+        let Load::Follow(mut second) = lead_giving_way(&cache) else { panic!("both would give way") };
+        assert!(gives_way.is_valid() && poll(&mut second).is_pending());
+        take_over(&cache);
+        assert!(!gives_way.is_valid());
+        assert_eq!(gives_way.commit(1), CommitOutcome::Voided);
+        assert_eq!((cache.get(&1), value(&mut second)), (Some(2), 2));
+    }
+}
+
+#[test]
+fn leader_that_gives_way_commits_if_nobody_else_leads() {
+    let cache = cache();
+    let Load::Lead(ticket) = lead_giving_way(&cache) else { panic!("the cache is empty") };
+    assert_eq!(ticket.commit(1), CommitOutcome::Stored);
+    assert!(matches!(lead_giving_way(&cache), Load::Hit(1)));
+    let load = lead(&cache, 2);
+    let follows = cache.load_at(&2, cache.clock().now(), Leader::GivesWay, u32::clone);
+    assert!(matches!(follows, Load::Follow(_)) && load.is_valid(), "it takes nobody's place");
 }
 
 #[test]
@@ -260,8 +302,8 @@ fn to_key_that_makes_another_key_panics_and_leaves_no_load() {
         let name = n.to_string();
         let other = |name: &str| format!("{name}?");
         for attempt in [
-            &(|| drop(cache.load_at(name.as_str(), now, other))) as &dyn Fn(),
-            &(|| drop(cache.reload_with(name.as_str(), other))),
+            &(|| drop(cache.load_at(name.as_str(), now, Leader::Async, other))) as &dyn Fn(),
+            &(|| drop(cache.reload_with(name.as_str(), Leader::Async, other))),
         ] {
             let panicked = catch_unwind(AssertUnwindSafe(attempt));
             let message = *panicked.expect_err("refused").downcast::<&str>().expect("a message");
@@ -270,8 +312,9 @@ fn to_key_that_makes_another_key_panics_and_leaves_no_load() {
         let Load::Lead(ticket) = cache.load(&name) else { panic!("no load is left behind") };
         assert_eq!(ticket.commit(n), CommitOutcome::Stored);
         // A follower's key is checked as well: it looks up this key later.
-        let _load = cache.reload_with(name.as_str(), str::to_owned);
-        let follows = catch_unwind(AssertUnwindSafe(|| drop(cache.reload_with(name.as_str(), other))));
+        let _load = cache.reload_with(name.as_str(), Leader::Async, str::to_owned);
+        let follows =
+            catch_unwind(AssertUnwindSafe(|| drop(cache.reload_with(name.as_str(), Leader::Async, other))));
         assert!(follows.is_err());
     }
     cache.validate();

@@ -56,7 +56,8 @@ fn remove_if_removes_what_the_closure_accepts() {
     assert_eq!(cache.remove_if("a", |_| panic!("there is no entry")), None);
     assert_eq!((cache.len(), cache.weight(), cache.stats().invalidated), (0, 0, 1));
     // A load has no value to judge: it is voided, unless an entry was judged and stays.
-    let load = |cache: &Cache<String, u32>| match cache.reload_with("a", str::to_owned) {
+    let load = |cache: &Cache<String, u32>| match cache.reload_with("a", crate::Leader::Async, str::to_owned)
+    {
         crate::Load::Lead(ticket) => ticket,
         other => panic!("expected to lead: {other:?}"),
     };

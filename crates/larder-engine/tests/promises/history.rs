@@ -5,7 +5,7 @@
 //! ("Testing and Verifying Concurrent Objects", 1993), which tries the possible next calls one by one, with the memory of
 //! Lowe ("Testing for linearizability", 2017): a set of calls with the same state is not tried twice.
 
-use larder_engine::{Cache, CommitOutcome, Load, Op, Ticket, Ttl};
+use larder_engine::{Cache, CommitOutcome, Leader, Load, Op, Ticket, Ttl};
 use std::collections::HashSet;
 
 /// A call and its result.
@@ -24,15 +24,25 @@ pub(crate) enum Event {
         after: Option<u32>,
     },
     /// The caller began a load; the number identifies its ticket.
-    Lead(u32),
-    /// The caller found a load under way.
-    Follow,
+    Lead(UnderWay),
+    /// The caller found a load under way that its own does not replace.
+    Follow {
+        gives_way: bool,
+    },
     Commit {
         ticket: u32,
         value: u32,
         stored: bool,
     },
     Abandon(u32),
+}
+
+/// A load under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnderWay {
+    pub(crate) ticket: u32,
+    /// Whether the next one that does not takes its place.
+    pub(crate) gives_way: bool,
 }
 
 /// A call with the moments of its start and end. All moments differ.
@@ -47,7 +57,7 @@ pub(crate) struct Call {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Register {
     value: Option<u32>,
-    load: Option<u32>,
+    load: Option<UnderWay>,
 }
 
 impl Register {
@@ -55,6 +65,9 @@ impl Register {
     /// value at any time, which shows when a read finds nothing.
     fn after(self, event: Event, forgets: bool) -> Option<Register> {
         let Register { value, load } = self;
+        let may_commit = |ticket| load.is_some_and(|load| load.ticket == ticket);
+        // Whether a load under way keeps its place beside another.
+        let stays = |gives_way: bool| load.is_some_and(|load| !load.gives_way || gives_way);
         let shows = |found: Option<u32>| found == value || (forgets && found.is_none());
         let (possible, after) = match event {
             Event::Get(found) => (shows(found), Register { value: found, load }),
@@ -65,17 +78,19 @@ impl Register {
             }
             Event::Remove(found) => (shows(found), Register::default()),
             Event::Compute { before, after } => (shows(before), Register { value: after, load: None }),
-            Event::Lead(ticket) => {
-                (shows(None) && load.is_none(), Register { value: None, load: Some(ticket) })
+            Event::Lead(next) => {
+                (shows(None) && !stays(next.gives_way), Register { value: None, load: Some(next) })
             }
-            Event::Follow => (shows(None) && load.is_some(), Register { value: None, load }),
+            Event::Follow { gives_way } => (shows(None) && stays(gives_way), Register { value: None, load }),
             Event::Commit { ticket, value, stored: true } => {
-                (load == Some(ticket), Register { value: Some(value), load: None })
+                (may_commit(ticket), Register { value: Some(value), load: None })
             }
             // Where entries are evicted, there may be no room for a value.
-            Event::Commit { ticket, .. } if forgets && load == Some(ticket) => (true, Register::default()),
-            Event::Commit { ticket, .. } => (load != Some(ticket), self),
-            Event::Abandon(ticket) => (true, Register { value, load: load.filter(|other| *other != ticket) }),
+            Event::Commit { ticket, .. } if forgets && may_commit(ticket) => (true, Register::default()),
+            Event::Commit { ticket, .. } => (!may_commit(ticket), self),
+            Event::Abandon(ticket) => {
+                (true, Register { value, load: load.filter(|other| other.ticket != ticket) })
+            }
         };
         possible.then_some(after)
     }
@@ -142,14 +157,18 @@ impl<'a> Caller<'a> {
                 let computed = cache.compute(key, |entry| (op, entry.map(|entry| *entry.value())));
                 Event::Compute { before: computed.result, after }
             }
-            _ => match cache.load(&key) {
-                Load::Hit(value) => Event::Get(Some(value)),
-                Load::Follow(_) => Event::Follow,
-                Load::Lead(ticket) => {
-                    self.load = Some((key, unique, ticket));
-                    Event::Lead(unique)
+            _ => {
+                let gives_way = choice >= 128;
+                let leader = if gives_way { Leader::GivesWay } else { Leader::Async };
+                match cache.load_at(&key, cache.clock().now(), leader, u32::clone) {
+                    Load::Hit(value) => Event::Get(Some(value)),
+                    Load::Follow(_) => Event::Follow { gives_way },
+                    Load::Lead(ticket) => {
+                        self.load = Some((key, unique, ticket));
+                        Event::Lead(UnderWay { ticket: unique, gives_way })
+                    }
                 }
-            },
+            }
         };
         (key, event)
     }

@@ -1,6 +1,6 @@
 //! Operations on one key are linearizable under concurrent use.
 
-use crate::history::{Call, Caller, Event, is_linearizable, show};
+use crate::history::{Call, Caller, Event, UnderWay, is_linearizable, show};
 use larder_engine::{Cache, Policy};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -91,12 +91,21 @@ fn checker_rejects_wrong_histories() {
         (2, 5, Event::Compute { before: Some(1), after: Some(2) }),
         (3, 6, Event::Compute { before: Some(1), after: Some(3) }),
     ];
-    let late_commit = [
-        (0, 1, Event::Lead(9)),
-        (2, 3, Event::Remove(None)),
-        (4, 5, Event::Commit { ticket: 9, value: 1, stored: true }),
+    let lead = |ticket, gives_way| Event::Lead(UnderWay { ticket, gives_way });
+    let late_commit = |before, between| {
+        [(0, 1, before), (2, 3, between), (4, 5, Event::Commit { ticket: 9, value: 1, stored: true })]
+    };
+    let removed = late_commit(lead(9, false), Event::Remove(None));
+    let replaced = late_commit(lead(9, true), lead(8, false));
+    let second = late_commit(lead(9, false), lead(8, false));
+    let wrong = [
+        ("stale", &stale),
+        ("lost update", &lost_update),
+        ("commit after a removal", &removed),
+        ("commit after another took its place", &replaced),
+        ("two loads", &second),
     ];
-    for (name, wrong) in [("stale", &stale), ("lost update", &lost_update), ("late commit", &late_commit)] {
+    for (name, wrong) in wrong {
         assert!(!is_linearizable(&history(wrong), false), "{name}");
         assert!(!is_linearizable(&history(wrong), true), "{name}, with eviction");
     }

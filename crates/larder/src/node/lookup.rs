@@ -9,7 +9,7 @@ use super::validity::Proof;
 use super::view_config::ViewConfig;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::stats::sampled;
-use larder_engine::Load;
+use larder_engine::{Leader, Load};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,15 +47,17 @@ impl Node {
         view: &ViewConfig<V>,
         key: &KeyBuf,
     ) -> MemoryLookup<V> {
-        self.lookup_at(view, key, self.now())
+        self.lookup_at(view, key, self.now(), Leader::Async)
     }
 
     /// The same for a call that was made before, and that read the clock when it began: it may get what was valid then.
+    /// If it leads, it does so in this way.
     pub(crate) fn lookup_at<V: Send + Sync + 'static>(
         &self,
         view: &ViewConfig<V>,
         key: &KeyBuf,
         now: Duration,
+        leader: Leader,
     ) -> MemoryLookup<V> {
         let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
         loop {
@@ -63,7 +65,7 @@ impl Node {
             let trust = self.trust.snapshot();
             let epoch = self.ledger.epoch();
             let load = sampled(&self.observers.counts.memory_latency, || {
-                self.memory.load_at(&memory_key, now, |key| key.into_owned())
+                self.memory.load_at(&memory_key, now, leader, |key| key.into_owned())
             });
             let (load, candidate) = match load {
                 Load::Hit(entry) => match self.judge(entry.state(), Proof::Trust(trust), epoch, now) {
@@ -81,7 +83,7 @@ impl Node {
                     }
                     validity => {
                         let candidate = candidate::<V>(entry, validity);
-                        (self.memory.reload_with(&memory_key, |key| key.into_owned()), candidate)
+                        (self.memory.reload_with(&memory_key, leader, |key| key.into_owned()), candidate)
                     }
                 },
                 missed => (missed, None),
@@ -121,7 +123,7 @@ impl Node {
                 let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
                 candidate::<V>(entry, validity)
             });
-            let load = match self.memory.reload_with(&memory_key, |key| key.into_owned()) {
+            let load = match self.memory.reload_with(&memory_key, Leader::Async, |key| key.into_owned()) {
                 Load::Follow(older) if older.began() <= called_at => return Err((older, candidate)),
                 load => load,
             };

@@ -10,8 +10,8 @@ use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
 use crate::node::sealing::{DecodedEntry, OpenedEntry};
 use crate::policy::Lifetime;
-use crate::task::in_task;
-use std::sync::Arc;
+use larder_engine::Leader;
+use std::time::Duration;
 
 /// A [`View`] that can only be read.
 pub struct ReadView<K: ?Sized, V, E = std::convert::Infallible>(pub(crate) View<K, V, E>);
@@ -61,8 +61,7 @@ where
 {
     /// The value in memory or in Redis, if either has a valid one. Does not wait for running loads.
     ///
-    /// Cancel safe; what Redis replies to a dropped call is kept in memory. Cost: a shard lock; on a miss in memory a task and
-    /// one round trip to Redis, if there is one.
+    /// Cancel safe. Cost: a shard lock; on a miss in memory one round trip to Redis, if there is one.
     ///
     /// # Panics
     /// Outside a tokio runtime, if Redis is asked.
@@ -73,7 +72,7 @@ where
         }
         let key = KeyBuf::of(key);
         let mut found = None;
-        match state.node().lookup(&state.config, &key) {
+        match state.look_up_to_read(&key, state.node().now()) {
             MemoryLookup::Hit(fetched) => found = Some(fetched),
             missed => {
                 let missed = MissedKey::new(0, key.clone(), missed).into_iter().collect();
@@ -105,7 +104,7 @@ where
         // After the keys, whose iterator is the caller's.
         let now = state.node().now();
         for (index, key) in keys.iter().enumerate() {
-            answers.push(match state.node().lookup_at(&state.config, key, now) {
+            answers.push(match state.look_up_to_read(key, now) {
                 MemoryLookup::Hit(fetched) => {
                     state.touch(key, Some(&fetched));
                     Some(fetched)
@@ -138,33 +137,25 @@ where
 }
 
 impl<V: Send + Sync + 'static> ViewState<V> {
-    /// Looks up Redis for the keys that memory could not answer. In a task, because loads of these keys wait for the end.
-    async fn read_from_redis(
-        self: &Arc<Self>,
-        all_missed: Vec<MissedKey>,
-        answers: &mut [Option<Fetched<V>>],
-    ) {
-        if self.node().redis.is_none() {
-            return;
-        }
-        let state = self.clone();
-        let found = in_task(async move { state.find_in_redis(all_missed).await }).await;
-        for (index, fetched) in found.into_iter().flatten() {
-            answers[index] = Some(fetched);
-        }
+    /// Looks up memory at this time, which the caller has just read. The ticket gives way to those who load: a caller may
+    /// stop polling its read while Redis is asked.
+    fn look_up_to_read(&self, key: &KeyBuf, now: Duration) -> MemoryLookup<V> {
+        self.node().lookup_at(&self.config, key, now, Leader::GivesWay)
     }
 
-    /// The values of these keys that Redis has, or memory if Redis does not reply, by their positions.
-    async fn find_in_redis(&self, mut all_missed: Vec<MissedKey>) -> Vec<(usize, Fetched<V>)> {
+    /// Looks up Redis for the keys that memory could not answer. If Redis does not reply, what memory has may do.
+    async fn read_from_redis(&self, mut all_missed: Vec<MissedKey>, answers: &mut [Option<Fetched<V>>]) {
         let (coordinator, node) = (&self.coordinator, self.node());
-        let mut found = Vec::with_capacity(all_missed.len());
+        if node.redis.is_none() {
+            return;
+        }
         coordinator.ensure_connected().await;
         if let [missed] = &all_missed[..]
             && let Some(candidate) = missed.unproved_candidate()
             && let Some(fetched) = self.revalidated(&missed.key, candidate).await
         {
-            found.push((missed.index, fetched));
-            return found;
+            answers[missed.index] = Some(fetched);
+            return;
         }
         let (epoch, generation) = (node.ledger.epoch(), node.trust.generation());
         let mut redis_keys = Vec::with_capacity(all_missed.len());
@@ -172,7 +163,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let redis_key = self.redis_key(&missed.key);
             if coordinator.replay_log.blocks(&redis_key) {
                 // What this node stored since is valid until it can be compared with Redis.
-                found.extend(self.valid_without_redis(missed));
+                answers[missed.index] = self.valid_without_redis(missed);
                 return false;
             }
             missed.tracked_writes = node.tracked_writes.count(&redis_key);
@@ -180,14 +171,16 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             true
         });
         if redis_keys.is_empty() {
-            return found;
+            return;
         }
         let (lookups, clock) = match coordinator.lookup_redis(&redis_keys, Purpose::Read).await {
             Ok(reply) => reply,
             Err(error) => {
                 node.observers.report(&error);
-                found.extend(all_missed.iter().filter_map(|missed| self.valid_without_redis(missed)));
-                return found;
+                for missed in &all_missed {
+                    answers[missed.index] = self.valid_without_redis(missed);
+                }
+                return;
             }
         };
         let decoded =
@@ -213,11 +206,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 if let Some(ticket) = ticket {
                     node.commit_at(redis_key, ticket, &entry, tracked_writes, clocks.now);
                 }
-                let fetched = node.fetched(entry, Source::Redis, false);
-                found.extend(fetched.map(|fetched| (missed.index, fetched)));
+                answers[missed.index] = node.fetched(entry, Source::Redis, false);
             }
         }
-        found
     }
 
     /// A candidate that Redis has too, if it is valid.
@@ -226,11 +217,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         self.fetched_if_valid(candidate, validity?)
     }
 
-    /// A candidate that is valid although Redis does not reply, with its position.
-    fn valid_without_redis(&self, missed: &MissedKey) -> Option<(usize, Fetched<V>)> {
+    /// A candidate that is valid although Redis does not reply.
+    fn valid_without_redis(&self, missed: &MissedKey) -> Option<Fetched<V>> {
         let candidate = missed.unproved_candidate()?;
         let validity = self.node().judge_without_redis(candidate.entry.state());
-        Some((missed.index, self.fetched_if_valid(candidate, validity)?))
+        self.fetched_if_valid(candidate, validity)
     }
 
     fn fetched_if_valid(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
