@@ -296,4 +296,30 @@ mod tests {
         book.check(Read { node: 0, key: 0, began: Moment { position, time } }, old);
         assert!(book.violation.is_some(), "on the same node");
     }
+
+    /// The node in the place of one that has died connects when it is first called: before that it hears nothing.
+    #[tokio::test(start_paused = true)]
+    async fn book_forbids_what_the_server_lost_only_if_a_node_heard_of_it() {
+        for other_listens in [false, true] {
+            let terms =
+                Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false, recovery: RECOVERY };
+            let mut book = Book::new(NODES, KEYS, terms);
+            let old = Value { version: book.origin[0], write: 0 };
+            book.change_origin(0);
+            book.node_is_called(0);
+            if other_listens {
+                book.node_is_called(1);
+            }
+            sleep(RECOVERY).await;
+            let number = book.invalidation_begins(0, "delete", |key| key == 0);
+            book.invalidation_ends(number, true);
+            sleep(MAX_LAG).await;
+            book.node_dies(0);
+            book.server_is_restored(Instant::now());
+            sleep(RECOVERY + 2 * MAX_LAG).await;
+            let read = Read { node: 1, key: 0, began: book.now() };
+            book.check(read, old);
+            assert_eq!(book.violation.is_some(), other_listens);
+        }
+    }
 }

@@ -71,12 +71,14 @@ pub(crate) struct Book {
     terms: Terms,
     /// When the server was last started from an older snapshot.
     restored: Option<Instant>,
-    /// The harm of the nodes at that time.
-    harmed_before_restore: Vec<Option<Instant>>,
+    /// Since when each node had listened without a break at that time; `None` if it did not listen.
+    listened_before_restore: Vec<Option<Instant>>,
     /// Until when nodes may read values from it that were invalidated before that.
     recovering_until: Option<Instant>,
     /// Until when each node was disconnected or stopped, or did not run; `None` if it never was.
     harmed: Vec<Option<Instant>>,
+    /// When each node was first called: until then it has not connected.
+    called: Vec<Option<Instant>>,
     pub(crate) reads: u64,
     pub(crate) violation: Option<Violation>,
 }
@@ -96,9 +98,10 @@ impl Book {
             invalidations: Vec::new(),
             terms,
             restored: None,
-            harmed_before_restore: Vec::new(),
+            listened_before_restore: Vec::new(),
             recovering_until: None,
             harmed: vec![None; nodes],
+            called: vec![None; nodes],
             reads: 0,
             violation: None,
         }
@@ -150,11 +153,20 @@ impl Book {
             invalidation.ended = invalidation.ended.filter(|(_, ok)| *ok);
         }
         self.node_is_harmed(node, Instant::now());
+        self.called[node] = None;
+    }
+
+    /// A node is called, and connects if it has not yet.
+    pub(crate) fn node_is_called(&mut self, node: usize) {
+        self.called[node].get_or_insert_with(Instant::now);
     }
 
     /// From this moment on, at the latest, the server is an older copy of itself.
     pub(crate) fn server_is_restored(&mut self, at: Instant) {
-        self.harmed_before_restore = self.harmed.clone();
+        let since = |(called, harmed): (&Option<Instant>, &Option<Instant>)| {
+            called.map(|at| harmed.map_or(at, |until| at.max(until)))
+        };
+        self.listened_before_restore = self.called.iter().zip(&self.harmed).map(since).collect();
         self.restored = Some(at);
         // Nodes that are disconnected now replay nothing until they are back.
         let back = self.harmed.iter().flatten().max().map_or(at, |until| at.max(*until));
@@ -250,8 +262,8 @@ impl Book {
     fn was_heard(&self, ended: Instant) -> bool {
         let Some(restored) = self.restored.filter(|_| !self.terms.faulty) else { return false };
         let listens =
-            |until: &Option<Instant>| until.is_none_or(|until| until + self.terms.recovery <= restored);
-        ended + self.terms.max_lag <= restored && self.harmed_before_restore.iter().any(listens)
+            |since: &Option<Instant>| since.is_some_and(|since| since + self.terms.recovery <= restored);
+        ended + self.terms.max_lag <= restored && self.listened_before_restore.iter().any(listens)
     }
 
     /// When an invalidation by one node takes effect on another.

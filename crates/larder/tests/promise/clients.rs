@@ -88,6 +88,7 @@ impl Clients {
     }
 
     async fn operate(&self, node: usize) {
+        self.book().node_is_called(node);
         let key = self.rng.below(0..self.keys as u64) as usize;
         let reads = self.quiet.load(Ordering::SeqCst) || self.rng.chance(self.pace.only_reads);
         match self.rng.below(0..if reads { 70 } else { 100 }) {
