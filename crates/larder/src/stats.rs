@@ -60,7 +60,8 @@ pub struct TierStats {
     pub capacity: Option<u64>,
     /// The capacity in entries, if they are bounded.
     pub max_entries: Option<u64>,
-    /// The latency of operations. In memory one in 256 is measured, since a measurement costs as much as a hit.
+    /// The latency of operations. In memory one in 256 is measured and counts for all of them, since a measurement costs as
+    /// much as a hit.
     pub latency: HistogramSnapshot,
 }
 
@@ -97,7 +98,8 @@ thread_local! {
     static TICK: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs a memory lookup, and measures one in [`SAMPLE`].
+/// Runs a memory lookup, and measures one in [`SAMPLE`], which counts for all of them: so the counts of all tiers can be
+/// compared.
 #[inline]
 pub(crate) fn sampled<R>(latency: &Histogram, lookup: impl FnOnce() -> R) -> R {
     let tick = TICK.get().wrapping_add(1);
@@ -107,6 +109,6 @@ pub(crate) fn sampled<R>(latency: &Histogram, lookup: impl FnOnce() -> R) -> R {
     }
     let started = Instant::now();
     let result = lookup();
-    latency.record(started.elapsed());
+    latency.record_n(started.elapsed(), SAMPLE.into());
     result
 }

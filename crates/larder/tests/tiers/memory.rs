@@ -264,6 +264,20 @@ async fn memory_stays_within_its_bytes() {
     assert!(memory.evicted > 100);
 }
 
+/// Those of memory counted for one lookup in 256, and all others for themselves.
+#[tokio::test]
+async fn latencies_of_memory_stand_for_all_lookups() {
+    let _deadline = Deadline::start();
+    let cache = in_memory();
+    let view: View<str, u32> = cache.view("n");
+    view.write("a", 1).await.everywhere();
+    for _ in 0..10_000 {
+        assert!(view.read("a").await.is_some());
+    }
+    let measured = cache.stats().memory.latency.count();
+    assert!(measured.abs_diff(10_000) <= 256, "{measured} of 10000 lookups");
+}
+
 #[tokio::test]
 async fn value_heavier_than_memory_is_counted() {
     let Some(server) = RedisServer::start() else { return };
