@@ -6,7 +6,8 @@
 //!   "version": 1,
 //!   "server": { "version": "0.1.0", "started_at": 1795000000.0, "uptime_seconds": 12.5 },
 //!   "parts": [ {
-//!     "part": "links", "kind": "cache", "state": "running", "restarts": 1, "last_failure": "…", "can_purge": true,
+//!     "part": "links", "kind": "cache", "state": "running", "restarts": 1, "last_failure": "…",
+//!     "can_purge": true, "purge_targets": [ "tag", "uri", "prefix", "all" ],
 //!     "tiers": [ {
 //!       "tier": "memory",
 //!       "lookups": { "hit": 90, "miss": 10 },
@@ -26,6 +27,8 @@
 //!   } ]
 //! }
 //! ```
+//!
+//! `can_purge` is false and `purge_targets` are missing also if there is no admin token.
 //!
 //! Counts are totals since the start; those of `miss_causes` are estimates from one key in sixteen, and those of `top` from
 //! a sample of uses. A rate is the difference of two samples. `latency.buckets` are pairs of an upper bound in seconds and
@@ -73,6 +76,8 @@ struct PartView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_failure: Option<&'a str>,
     can_purge: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    purge_targets: Vec<&'static str>,
     tiers: Vec<TierView<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     top: BTreeMap<&'a str, &'a [TopEntry]>,
@@ -122,27 +127,34 @@ struct FigureView<'a> {
 }
 
 impl<'a> StatsView<'a> {
-    /// `started_at` is in seconds since 1970.
-    pub(crate) fn new(parts: &'a [PartSample], started_at: f64, uptime: Duration) -> StatsView<'a> {
+    /// `purges` is whether purging is enabled; `started_at` is in seconds since 1970.
+    pub(crate) fn new(
+        parts: &'a [PartSample],
+        purges: bool,
+        started_at: f64,
+        uptime: Duration,
+    ) -> StatsView<'a> {
         let (version, uptime_seconds) = (env!("CARGO_PKG_VERSION"), uptime.as_secs_f64());
         StatsView {
             version: VERSION,
             server: ServerView { version, started_at, uptime_seconds },
-            parts: parts.iter().map(PartView::new).collect(),
+            parts: parts.iter().map(|part| PartView::new(part, purges)).collect(),
         }
     }
 }
 
 impl<'a> PartView<'a> {
-    fn new(part: &'a PartSample) -> PartView<'a> {
+    fn new(part: &'a PartSample, purges: bool) -> PartView<'a> {
         let sample = &part.sample;
+        let targets = if purges { &*part.purge_targets } else { &[] };
         PartView {
             part: &part.name,
             kind: part.kind,
             state: sample.state.as_str(),
             restarts: sample.restarts,
             last_failure: sample.last_failure.as_deref(),
-            can_purge: part.can_purge,
+            can_purge: !targets.is_empty(),
+            purge_targets: targets.iter().map(|kind| kind.as_str()).collect(),
             tiers: sample.tiers.iter().map(TierView::new).collect(),
             top: sample.top.iter().map(|list| (list.title, &*list.entries)).collect(),
             reasons: sample

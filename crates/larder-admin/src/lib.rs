@@ -58,7 +58,7 @@ mod token;
 mod unwind;
 
 pub use explain::{ExplainFuture, Explainer, Explanation};
-pub use purge::{PurgeFuture, Purger, Target};
+pub use purge::{PurgeFuture, Purger, Target, TargetKind};
 pub use registry::{Registry, Source};
 pub use router::{Admin, router};
 pub use sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};

@@ -18,6 +18,36 @@ pub enum Target {
     All,
 }
 
+/// The kind of a [`Target`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetKind {
+    /// [`Target::Tag`].
+    Tag,
+    /// [`Target::Uri`].
+    Uri,
+    /// [`Target::Prefix`].
+    Prefix,
+    /// [`Target::All`].
+    All,
+}
+
+impl TargetKind {
+    /// All kinds, in the order in which the dashboard offers them.
+    pub const EVERY: &'static [TargetKind] =
+        &[TargetKind::Tag, TargetKind::Uri, TargetKind::Prefix, TargetKind::All];
+
+    /// The name of the kind in JSON and the dashboard.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TargetKind::Tag => "tag",
+            TargetKind::Uri => "uri",
+            TargetKind::Prefix => "prefix",
+            TargetKind::All => "all",
+        }
+    }
+}
+
 /// For logs and events: `tag "products"`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,4 +73,9 @@ pub trait Purger: Send + Sync {
     /// # Panics
     /// A panic is reported to the client and in the history.
     fn purge(&self, target: Target) -> PurgeFuture<'_>;
+
+    /// The kinds of targets that it can purge, which the dashboard offers. Default: all.
+    fn targets(&self) -> &[TargetKind] {
+        TargetKind::EVERY
+    }
 }

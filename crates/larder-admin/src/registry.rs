@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::explain::{Explainer, Explanation};
-use crate::purge::Purger;
+use crate::purge::{Purger, TargetKind};
 use crate::sample::{Sample, State};
 use crate::unwind::{caught, caught_async};
 
@@ -39,7 +39,8 @@ struct Part {
 pub(crate) struct PartSample {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
-    pub(crate) can_purge: bool,
+    /// What it can be purged by; nothing if it cannot be purged.
+    pub(crate) purge_targets: Vec<TargetKind>,
     pub(crate) sample: Sample,
 }
 
@@ -91,11 +92,12 @@ impl Registry {
             .into_iter()
             .map(|part| {
                 let sample = caught(|| part.source.sample());
+                let targets = || part.purger.map_or_else(Vec::new, |purger| purger.targets().to_vec());
                 let unknown = || Sample { state: State::Unknown, ..Sample::default() };
                 PartSample {
                     name: part.name,
                     kind: part.kind,
-                    can_purge: part.purger.is_some(),
+                    purge_targets: caught(targets).unwrap_or_default(),
                     sample: sample.unwrap_or_else(unknown),
                 }
             })

@@ -124,7 +124,8 @@ async fn protect(State(state): State<AppState>, request: Request, next: Next) ->
 
 async fn stats(State(state): State<AppState>) -> Response {
     let parts = state.registry.sample();
-    Json(StatsView::new(&parts, state.started_at, state.started.elapsed())).into_response()
+    let purges = state.token.is_some();
+    Json(StatsView::new(&parts, purges, state.started_at, state.started.elapsed())).into_response()
 }
 
 async fn recent(State(state): State<AppState>, ApiQuery(query): ApiQuery<HistoryQuery>) -> Response {

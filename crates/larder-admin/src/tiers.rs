@@ -2,7 +2,7 @@
 
 use larder::{Cache, CoherenceMode, Invalidation, Reach, TierStats};
 
-use crate::purge::{PurgeFuture, Purger, Target};
+use crate::purge::{PurgeFuture, Purger, Target, TargetKind};
 use crate::registry::Registry;
 use crate::sample::{Figure, Sample, Tier, Unit};
 
@@ -156,3 +156,7 @@ impl Purger for CachePurger {
         })
     }
 }
+
+    fn targets(&self) -> &[TargetKind] {
+        &[TargetKind::Tag, TargetKind::All]
+    }

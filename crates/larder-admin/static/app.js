@@ -21,8 +21,8 @@ let shape = "";
 function show(stats, now) {
   byId("version").textContent = `v${stats.server.version}`;
   byId("uptime").textContent = `up ${span(stats.server.uptime_seconds)}`;
-  // Rebuild the page only if parts or tiers were added or removed.
-  const found = JSON.stringify(stats.parts.map((part) => [part.part, part.kind, part.tiers.map((tier) => tier.tier)]));
+  // Rebuild the page only if parts, tiers or targets of purges were added or removed.
+  const found = JSON.stringify(stats.parts.map((part) => [part.part, part.kind, part.tiers.map((tier) => tier.tier), part.purge_targets]));
   if (found !== shape) {
     shape = found;
     views = stats.parts.map((part) => new PartView(part));

@@ -2,8 +2,8 @@
 
 import { el } from "/elements.js";
 
-/** The targets that a purge can have, and what their input asks for. */
-const TARGETS = { tag: "a tag, such as products", uri: "http://host/path?query", prefix: "http://host/path", all: "" };
+/** What the input of each target asks for. */
+const PLACEHOLDERS = { tag: "a tag, such as products", uri: "http://host/path?query", prefix: "http://host/path", all: "" };
 
 let token = "";
 
@@ -22,7 +22,7 @@ function field(label, input) {
 /** A form that opens on request. */
 export function purgeForm(part) {
   const kind = el("select", "");
-  for (const name of Object.keys(TARGETS)) kind.append(new Option(name, name));
+  for (const name of part.purge_targets) kind.append(new Option(name, name));
   const target = el("input", "");
   const secret = el("input", "");
   Object.assign(secret, { type: "password", autocomplete: "off", placeholder: "in the file admin-token" });
@@ -32,7 +32,7 @@ export function purgeForm(part) {
   button.type = "submit";
   const form = el("form", "", field("what", kind), field("target", target), field("token", secret), button, result);
   const choose = () => {
-    target.placeholder = TARGETS[kind.value];
+    target.placeholder = PLACEHOLDERS[kind.value] ?? "";
     target.parentElement.hidden = kind.value === "all";
     target.required = kind.value !== "all";
   };
