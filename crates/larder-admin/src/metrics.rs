@@ -10,7 +10,7 @@ use crate::sample::{Figure, State, Tier, Unit};
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const HELP_LATENCY: &str =
-    "Duration of operations. Where there are many, of a sample: the count is not the number of operations.";
+    "Duration of operations. Where there are many, an estimate: one in several is measured.";
 
 /// The bounds of the latency histogram in microseconds: 1, 2.5 and 5 times each power of ten.
 const BOUNDS_MICROS: [f64; 22] = [
