@@ -52,7 +52,8 @@ pub type ExplainFuture<'a> = Pin<Box<dyn Future<Output = Option<Explanation>> + 
 /// Explains keys or URLs of a part. Implemented by every closure that does so without waiting.
 pub trait Explainer: Send + Sync {
     /// What the part would do with a target; `None` if it is no target of this part. It must not change anything. One that
-    /// asks a database must bound the time that it waits. If it panics, the answer says so in place of an explanation.
+    /// asks a database must bound the time that it waits: the parts are asked at once, and the answer has all of them. If it
+    /// panics, the answer says so in place of an explanation.
     fn explain<'a>(&'a self, target: &'a str) -> ExplainFuture<'a>;
 }
 

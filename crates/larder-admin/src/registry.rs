@@ -1,6 +1,8 @@
 //! The registry of the parts, from which the pages read their samples.
 
+use std::future::poll_fn;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::task::Poll;
 
 use crate::explain::{Explainer, Explanation};
 use crate::purge::{Purger, TargetKind};
@@ -104,18 +106,19 @@ impl Registry {
             .collect()
     }
 
-    /// What each part, or the one of a name, says about a target. Parts that say nothing are omitted; one whose explainer
-    /// panics has an explanation that says so.
+    /// What each part, or the one of a name, says about a target, in the order of registration. All are asked at once, so
+    /// that the slowest decides how long it takes. Parts that say nothing are omitted; one whose explainer panics has an
+    /// explanation that says so.
     pub(crate) async fn explain(&self, target: &str, name: Option<&str>) -> Vec<(String, Explanation)> {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut explained = Vec::new();
-        for part in parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name)) {
-            let Some(explainer) = part.explainer else { continue };
-            let explanation = caught_async(|| explainer.explain(target)).await;
-            let failed = || Some(Explanation::new("unknown: the explainer of this part panicked"));
-            explained.extend(explanation.unwrap_or_else(failed).map(|explanation| (part.name, explanation)));
-        }
-        explained
+        let asked =
+            parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name)).map(async |part| {
+                let explainer = part.explainer?;
+                let explanation = caught_async(|| explainer.explain(target)).await;
+                let failed = || Some(Explanation::new("unknown: the explainer of this part panicked"));
+                Some((part.name, explanation.unwrap_or_else(failed)?))
+            });
+        all(asked).await.into_iter().flatten().collect()
     }
 
     /// `None` if there is no such part, `Some(None)` if it cannot be purged.
@@ -123,6 +126,23 @@ impl Registry {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         parts.iter().find(|part| part.name == name).map(|part| part.purger.clone())
     }
+}
+
+/// The outputs of futures that run at once, in the order of the futures.
+async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(move |context| {
+        for (future, output) in futures.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(context) {
+                *output = Some(ready);
+            }
+        }
+        match futures.iter().all(|(_, output)| output.is_some()) {
+            true => Poll::Ready(futures.iter_mut().filter_map(|(_, output)| output.take()).collect()),
+            false => Poll::Pending,
+        }
+    })
+    .await
 }
 
 impl std::fmt::Debug for Registry {

@@ -1,5 +1,6 @@
 //! The pages, called without a server: contents, headers, and refused requests.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -340,6 +341,40 @@ async fn explainer_that_panics_does_not_affect_others() {
             json!([verdict("server", "no such key"), verdict("call", failed), verdict("poll", failed)])
         )
     );
+}
+
+/// Says whether the other explainer was asked before its own reply.
+struct Waiting(Arc<AtomicBool>);
+
+impl Explainer for Waiting {
+    fn explain<'a>(&'a self, _: &'a str) -> ExplainFuture<'a> {
+        Box::pin(async {
+            for _ in 0..100 {
+                if self.0.load(Relaxed) {
+                    return Some(Explanation::new("both were asked"));
+                }
+                tokio::task::yield_now().await;
+            }
+            Some(Explanation::new("the other one was not asked"))
+        })
+    }
+}
+
+/// They were asked one after the other, so that a slow one delayed all.
+#[tokio::test]
+async fn explainers_are_asked_at_once_and_reply_in_the_order_of_their_parts() {
+    let registry = registry();
+    registry.register("server", "server", Sample::running);
+    let is_asked = Arc::new(AtomicBool::new(false));
+    registry.explain_with("links", Waiting(is_asked.clone()));
+    registry.explain_with("server", move |_: &str| {
+        is_asked.store(true, Relaxed);
+        Some(Explanation::new("no such key"))
+    });
+    let answer = get(&larder_admin::router(registry), "/api/explain?target=a").await;
+    let parts = serde_json::from_str::<Value>(&answer.body).unwrap()["parts"].take();
+    let verdict = |part: &str, verdict: &str| json!({ "part": part, "verdict": verdict, "facts": {} });
+    assert_eq!(parts, json!([verdict("links", "both were asked"), verdict("server", "no such key")]));
 }
 
 #[tokio::test]
