@@ -33,6 +33,7 @@ impl Sample {
     #[must_use]
     pub fn with_cache(self, cache: &Cache) -> Sample {
         let stats = cache.stats();
+        let too_heavy = stats.memory.too_heavy;
         let mut sample = self.tier(tier("memory", stats.memory));
         if let Some(redis) = stats.redis {
             sample = sample.tier(tier("redis", redis));
@@ -60,6 +61,11 @@ impl Sample {
                 "refused_loads",
                 stats.refused,
                 "Loads whose result was not stored because of an invalidation.",
+            ))
+            .figure(total(
+                "too_heavy",
+                too_heavy,
+                "Values that memory did not store, because they weigh more than its capacity.",
             ))
             .figure(total(
                 "stale_answers",

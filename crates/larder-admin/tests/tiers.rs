@@ -40,6 +40,20 @@ async fn registered_cache_has_hits_and_misses_in_the_stats() {
     assert_eq!((&memory["lookups"]["hit"], &memory["entries"]), (&1.into(), &1.into()), "{memory}");
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn values_too_heavy_for_memory_are_in_the_stats() {
+    let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).memory_bytes(64 << 10).build();
+    let cache = cache.expect("valid options");
+    let registry = Registry::new();
+    registry.register_cache("shop", &cache);
+    let pages: View<str, String> = cache.view("page");
+    assert_eq!(pages.write("long", "x".repeat(1 << 20)).await.ok(), Some(Reach::Everywhere));
+    let stats = stats(registry).await;
+    let figures = stats["parts"][0]["figures"].as_array().expect("a list");
+    let figure = figures.iter().find(|figure| figure["name"] == "too_heavy").expect("the figure");
+    assert_eq!((&figure["value"], &figure["total"]), (&1.0.into(), &true.into()), "{figure}");
+}
+
 /// It looked as if the node had lost Redis.
 #[tokio::test(flavor = "current_thread")]
 async fn cache_that_nobody_has_used_is_not_reported_as_incoherent() {
