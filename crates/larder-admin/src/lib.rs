@@ -44,6 +44,7 @@ mod explain;
 mod guard;
 mod history;
 mod history_api;
+mod merge;
 mod metrics;
 mod purge;
 mod purge_route;

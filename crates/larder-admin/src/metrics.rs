@@ -151,14 +151,18 @@ impl Page {
                 continue;
             }
             // A family of its own, also if it has the name of one that every part has.
-            let name = match self.families.contains(&family) {
-                true => family.replacen("larder_", "larder_figure_", 1),
-                false => family.clone(),
-            };
+            let mut name = family.clone();
+            while self.families.contains(&name) {
+                name = name.replacen("larder_", "larder_figure_", 1);
+            }
             self.family(&name, if figure.total { "counter" } else { "gauge" }, figure.help);
             for part in parts {
-                for own in part.sample.figures.iter().filter(|own| family_name(own) == family) {
-                    self.line(&name, &[("part", &part.name)], own.value);
+                let figures = part.sample.figures.iter().filter(|own| family_name(own) == family);
+                for (n, own) in figures.enumerate() {
+                    // Two series of the same labels would make the page invalid.
+                    let number = (n + 1).to_string();
+                    let labels = [("part", part.name.as_str()), ("number", &number)];
+                    self.line(&name, if n == 0 { &labels[..1] } else { &labels }, own.value);
                 }
             }
             written.push(family);
@@ -297,6 +301,53 @@ mod tests {
             assert!(page.lines().any(|own| own == line), "no line {line}\n{page}");
         }
         assert_eq!(page.matches("# TYPE larder_tier_entries ").count(), 1, "{page}");
+    }
+
+    /// Two series of the same labels made the page invalid, and with it the figures of all parts.
+    #[test]
+    fn names_that_repeat_within_a_part_make_no_series_twice() {
+        let registry = Registry::new();
+        registry.register("own", "cache", || {
+            let histogram = Histogram::new();
+            histogram.record(Duration::from_micros(20));
+            let memory = || {
+                let tier = Tier::new("memory").lookups([("hit", 1), ("miss", 1), ("hit", 2)]);
+                let tier =
+                    tier.miss_causes([("first", 16), ("first", 16)]).operations([("get", 1), ("get", 4)]);
+                tier.latency(histogram.snapshot()).entries(7).bytes(10, 20)
+            };
+            Sample::running()
+                .tier(memory())
+                .tier(memory())
+                .reasons("bypass", [("cookie", 4), ("cookie", 1)])
+                .reasons("bypass", [("cookie", 3)])
+                .figure(Figure::current("coherent", Unit::Count, 1.0, "One."))
+                .figure(Figure::current("coherent", Unit::Count, 0.0, "Two."))
+                .figure(Figure::current("figure_tier_entries", Unit::Count, 3.0, "Three."))
+                .figure(Figure::current("tier_entries", Unit::Count, 4.0, "Four."))
+        });
+        let page = exposition(&registry.sample(), 0.0);
+        let mut seen = HashSet::new();
+        for line in page.lines() {
+            let key = match line.starts_with('#') {
+                true => line.split(' ').take(3).collect::<Vec<_>>().join(" "),
+                false => line.rsplit_once(' ').unwrap().0.to_owned(),
+            };
+            assert!(seen.insert(key), "{line} is a repetition\n{page}");
+        }
+        for line in [
+            r#"larder_tier_lookups_total{part="own",tier="memory",outcome="hit"} 6"#,
+            r#"larder_tier_misses_by_cause_total{part="own",tier="memory",cause="first"} 64"#,
+            r#"larder_tier_operations_total{part="own",tier="memory",operation="get"} 10"#,
+            r#"larder_tier_entries{part="own",tier="memory"} 14"#,
+            r#"larder_tier_capacity_bytes{part="own",tier="memory"} 40"#,
+            r#"larder_tier_latency_seconds_count{part="own",tier="memory"} 2"#,
+            r#"larder_uncached_responses_total{part="own",outcome="bypass",reason="cookie"} 8"#,
+            r#"larder_coherent{part="own"} 1"#,
+            r#"larder_coherent{part="own",number="2"} 0"#,
+        ] {
+            assert!(page.lines().any(|own| own == line), "no line {line}\n{page}");
+        }
     }
 
     #[test]

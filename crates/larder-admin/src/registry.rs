@@ -93,7 +93,7 @@ impl Registry {
         parts
             .into_iter()
             .map(|part| {
-                let sample = caught(|| part.source.sample());
+                let sample = caught(|| part.source.sample().merged());
                 let targets = || part.purger.map_or_else(Vec::new, |purger| purger.targets().to_vec());
                 let unknown = || Sample { state: State::Unknown, ..Sample::default() };
                 PartSample {

@@ -41,7 +41,8 @@ pub struct Sample {
     pub restarts: u64,
     /// Why it was restarted last, in one sentence.
     pub last_failure: Option<String>,
-    /// Its tiers, the fastest first.
+    /// Its tiers, the fastest first. Those of one name are shown as one: their values are added, and so are counts of one
+    /// name within a tier.
     pub tiers: Vec<Tier>,
     /// Why requests were not answered from the cache, or their responses not stored.
     pub reasons: Vec<Reasons>,
@@ -233,7 +234,8 @@ impl Tier {
 /// A further figure of a part: a current value, or a total since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its name, in lower-case words joined by `_`: `connections`, `queue_depth`.
+    /// Its name, in lower-case words joined by `_`: `connections`, `queue_depth`. If a part has it twice, the second has
+    /// the label `number="2"` in the metrics.
     pub name: &'static str,
     /// Its meaning in one sentence.
     pub help: &'static str,

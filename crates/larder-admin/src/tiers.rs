@@ -161,8 +161,8 @@ impl Purger for CachePurger {
             }
         })
     }
-}
 
     fn targets(&self) -> &[TargetKind] {
         &[TargetKind::Tag, TargetKind::All]
     }
+}

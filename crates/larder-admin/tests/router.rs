@@ -439,6 +439,39 @@ async fn purge_without_a_configured_token_is_refused() {
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
 }
 
+/// Purges by tag only.
+struct TagPurger;
+
+impl Purger for TagPurger {
+    fn purge(&self, _: Target) -> PurgeFuture<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn targets(&self) -> &[TargetKind] {
+        &[TargetKind::Tag]
+    }
+}
+
+/// The form offered every target, and was there although every purge was refused for want of a token.
+#[tokio::test]
+async fn stats_have_the_targets_that_each_part_can_purge() {
+    let registry = registry();
+    registry.register_with_purger("tags", "cache", Sample::running, TagPurger);
+    let site = site_with(registry.clone());
+    let targets = async |router: &Router| {
+        let stats: Value = serde_json::from_str(&get(router, "/api/stats").await.body).unwrap();
+        let parts = stats["parts"].as_array().unwrap().clone();
+        parts
+            .iter()
+            .map(|part| (part["can_purge"].clone(), part["purge_targets"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let none = || (json!(false), Value::Null);
+    let every = (json!(true), json!(["tag", "uri", "prefix", "all"]));
+    assert_eq!(targets(&site.router).await, [none(), (json!(true), json!(["tag"])), every]);
+    assert_eq!(targets(&larder_admin::router(registry)).await, [none(), none(), none()]);
+}
+
 #[tokio::test]
 async fn purges_are_events_of_the_history() {
     let site = site();
@@ -474,39 +507,6 @@ async fn errors_of_the_api_are_json() {
         let answer = get(&site.router, path).await;
         assert_eq!(
             (answer.status.as_u16(), answer.headers["content-type"].to_str().unwrap()),
-/// Purges by tag only.
-struct TagPurger;
-
-impl Purger for TagPurger {
-    fn purge(&self, _: Target) -> PurgeFuture<'_> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn targets(&self) -> &[TargetKind] {
-        &[TargetKind::Tag]
-    }
-}
-
-/// The form offered every target, and was there although every purge was refused for want of a token.
-#[tokio::test]
-async fn stats_have_the_targets_that_each_part_can_purge() {
-    let registry = registry();
-    registry.register_with_purger("tags", "cache", Sample::running, TagPurger);
-    let site = site_with(registry.clone());
-    let targets = async |router: &Router| {
-        let stats: Value = serde_json::from_str(&get(router, "/api/stats").await.body).unwrap();
-        let parts = stats["parts"].as_array().unwrap().clone();
-        parts
-            .iter()
-            .map(|part| (part["can_purge"].clone(), part["purge_targets"].clone()))
-            .collect::<Vec<_>>()
-    };
-    let none = || (json!(false), Value::Null);
-    let every = (json!(true), json!(["tag", "uri", "prefix", "all"]));
-    assert_eq!(targets(&site.router).await, [none(), (json!(true), json!(["tag"])), every]);
-    assert_eq!(targets(&larder_admin::router(registry)).await, [none(), none(), none()]);
-}
-
             (status, "application/json"),
             "{path}"
         );
