@@ -125,23 +125,29 @@ class ListView {
     this.label = label;
     this.list = el("dl", "");
     this.node = el("div", classes, ...(title ? [el("h3", "", title)] : []), this.list);
-    this.rows = new Map();
+    this.rows = [];
+    this.names = "";
   }
 
   /** `entries` are [name, value, help, note]. */
   show(entries) {
-    const names = entries.map(([name]) => name);
-    if (names.join("\n") !== [...this.rows.keys()].join("\n")) {
-      this.rows = new Map(entries.map(([name, , help, note]) => {
+    // A name may occur twice, as that of two keys which are no text.
+    const names = JSON.stringify(entries.map(([name]) => name));
+    if (names !== this.names) {
+      this.names = names;
+      this.rows = entries.map(([name, , , note]) => {
         const [figure, term] = [new Figure(), el("dt", "", el("span", "", this.label(name)))];
         if (note) term.append(el("small", "", note));
-        term.title = help ?? "";
         figure.node.className = "";
-        return [name, { figure, node: el("div", "", term, el("dd", "", figure.node)) }];
-      }));
-      this.list.replaceChildren(...[...this.rows.values()].map((row) => row.node));
+        return { figure, term, node: el("div", "", term, el("dd", "", figure.node)) };
+      });
+      this.list.replaceChildren(...this.rows.map((row) => row.node));
     }
-    for (const [name, value] of entries) this.rows.get(name).figure.show(value);
+    entries.forEach(([, value, help = ""], n) => {
+      const { figure, term } = this.rows[n];
+      figure.show(value);
+      if (term.title !== help) term.title = help;
+    });
     this.node.hidden = !entries.length;
   }
 }
