@@ -40,5 +40,5 @@ pub use number::{expected, whole_number};
 pub use report::ReportArgs;
 pub use serve::ServeArgs;
 pub use suite::{BareLoopArgs, RunArgs};
-pub use table::{Table, print};
+pub use table::{PRINT_FAILURE, Table, exit, print, remark};
 pub use trace::Format;

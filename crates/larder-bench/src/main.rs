@@ -1,7 +1,7 @@
 //! The binary `larder-bench`: the commands of `larder bench` without the rest of `larder`.
 
 use clap::Parser;
-use larder_bench::{BenchCommand, CountingAllocator, UsageError};
+use larder_bench::{BenchCommand, CountingAllocator, UsageError, exit, remark};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -16,10 +16,11 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match larder_bench::run(Cli::parse().command) {
+    let cli = Cli::try_parse().unwrap_or_else(|error| exit("larder-bench", &error));
+    match larder_bench::run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("larder-bench: {error:#}");
+            remark(&format!("larder-bench: {error:#}"));
             ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
         }
     }

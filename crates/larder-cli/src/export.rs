@@ -1,7 +1,7 @@
 //! `larder links export` and `larder links backup`: the links as text, and the database as it is.
 
 use crate::args::{DatabaseFlag, ExportFlags};
-use crate::output;
+use crate::output::PRINT_FAILURE;
 use crate::parts::runtime;
 use crate::settings::File;
 use crate::token::open_store;
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: ExportFlags, file: File) -> Result<()> {
         // A reader such as `head` has enough.
         (Err(error), _) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         (written, Some(path)) => written.with_context(|| format!("cannot export to {}", path.display())),
-        (written, None) => written.with_context(output::failure),
+        (written, None) => written.context(PRINT_FAILURE),
     }
 }
 

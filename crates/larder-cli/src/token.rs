@@ -2,7 +2,7 @@
 //! up`.
 
 use crate::args::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
-use crate::output::{print, remark};
+use crate::output::{PRINT_FAILURE, print, remark};
 use crate::parts::{database_error, runtime};
 use crate::settings::{self, File};
 use anyhow::{Context, Error, Result, bail};
@@ -48,9 +48,7 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
             if let Err(error) = writeln!(stdout, "{}", secret.as_str()).and_then(|()| stdout.flush()) {
                 // Nobody has seen it, and nobody could show it again. A closed pipe is a failure too.
                 store.remove_token(token.id).await?;
-                return Err(
-                    Error::from(error).context("no token was created: cannot write to the standard output")
-                );
+                return Err(Error::from(error).context(format!("no token was created: {PRINT_FAILURE}")));
             }
             // With the path: a mistyped one has created another database.
             remark(&format!(

@@ -2,14 +2,13 @@
 
 use crate::args::Cli;
 use crate::option_sources::GivenOptions;
-use crate::output;
+use crate::output::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Error, FromArgMatches};
 use larder_server::MemoryPolicy;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -36,20 +35,7 @@ pub(crate) fn parse() -> (Cli, GivenOptions) {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
         Ok((cli, GivenOptions::of(&matches)))
     });
-    parsed.unwrap_or_else(|error| exit(&with_variable(error, std::env::args_os().skip(1))))
-}
-
-/// Prints an error, or what was asked for instead of a command. That of clap ignores that it cannot write the help.
-fn exit(error: &Error) -> ! {
-    let printed = error.print().and_then(|()| std::io::stdout().flush());
-    let status = match printed {
-        Err(reason) if error.exit_code() == 0 && reason.kind() != ErrorKind::BrokenPipe => {
-            output::remark(&format!("larder: {}: {reason}", output::failure()));
-            1
-        }
-        _ => error.exit_code(),
-    };
-    std::process::exit(status)
+    parsed.unwrap_or_else(|error| exit("larder", &with_variable(error, std::env::args_os().skip(1))))
 }
 
 /// An address to listen on.

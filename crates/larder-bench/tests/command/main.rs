@@ -2,6 +2,7 @@
 
 mod documents;
 mod hit_ratio;
+mod output;
 mod results;
 mod run;
 mod traces;

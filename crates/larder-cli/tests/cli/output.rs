@@ -59,9 +59,7 @@ fn full_disk_is_an_error_in_one_line() {
         ("server", larder(["server", "--listen", FREE])),
     ] {
         let ended = run_on_full_disk(&mut command);
-        let is_bench = name == "bench";
-        let reason = if is_bench { "" } else { "cannot write to the standard output: " };
-        ended.assert_failure(&format!("larder {name}: {reason}{FULL}"));
+        ended.assert_failure(&format!("larder {name}: cannot write to the standard output: {FULL}"));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::result::Remark;
 use crate::rounds::{Value, record};
 use crate::suite::Findings;
 use crate::suite::interrupt;
+use crate::table;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
@@ -32,7 +33,9 @@ pub(crate) struct Outcome {
 /// does not end a run of an hour. After Ctrl-C the rest is left out.
 pub(crate) fn run(cases: Vec<Case<'_>>, rounds: usize, bar: &ProgressBar, findings: &mut Findings) {
     let mut progress = Progress::new(&cases, rounds);
-    bar.suspend(|| eprintln!("{} runs in about {}", cases.len() * rounds, minutes(progress.left)));
+    bar.suspend(|| {
+        table::remark(&format!("{} runs in about {}", cases.len() * rounds, minutes(progress.left)))
+    });
     for mut group in groups(cases) {
         for round in 0..rounds {
             let count = group.len();

@@ -2,6 +2,7 @@
 
 use crate::rounds::{Runner, Sample, Value};
 use crate::suite::documents::Child;
+use crate::table::remark;
 use crate::tool::{peak_resident_bytes, resident_bytes};
 use anyhow::{Context, Result, ensure};
 use std::net::SocketAddr;
@@ -29,7 +30,7 @@ pub(super) fn runners(bytes: usize) -> Vec<Runner> {
                 Sample { values: vec![megabytes], succeeded: 1, expected: 1 }
             }
             Err(error) => {
-                eprintln!("{subject}: {error:#}");
+                remark(&format!("{subject}: {error:#}"));
                 Sample { values: Vec::new(), succeeded: 0, expected: 1 }
             }
         }),

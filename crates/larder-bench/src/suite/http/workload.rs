@@ -6,6 +6,7 @@ use super::proxies::{self, Proxy};
 use super::server::{self, Server, Usage};
 use crate::alloc::count_allocations;
 use crate::rounds::{Runner, Sample, Value};
+use crate::table::remark;
 use anyhow::Result;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -111,7 +112,7 @@ fn round(subject: &Subject, client: &mut Client, targets: Targets, requests: usi
             values: values(&received, before, after, allocations),
         },
         Err(error) => {
-            eprintln!("{}: {error:#}", subject.name());
+            remark(&format!("{}: {error:#}", subject.name()));
             Sample { values: Vec::new(), succeeded: 0, expected: requests as u64 }
         }
     }

@@ -4,6 +4,7 @@ use super::bare_loop::VALUE_BYTES;
 use super::subject::Subject;
 use crate::result::Figure;
 use crate::rounds::{self, Runner, Sample, Value};
+use crate::table::remark;
 use crate::tool::{Address, Outcome, RedisBenchmark, Report, SyscallCounter, Usage};
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -74,7 +75,7 @@ fn round(subject: &Subject, benchmark: &RedisBenchmark) -> Sample {
         Ok(stalled) => stalled.failure(expected).unwrap_or_default(),
         Err(error) => format!("{error:#}"),
     };
-    eprintln!("{}: {failure}", subject.kind.name());
+    remark(&format!("{}: {failure}", subject.kind.name()));
     Sample { values: Vec::new(), succeeded: 0, expected }
 }
 

@@ -4,6 +4,7 @@
 use super::bare_loop::VALUE_BYTES;
 use super::subject::{Subject, key};
 use crate::rounds::{Sample, Value};
+use crate::table::remark;
 use anyhow::{Result, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -108,7 +109,7 @@ pub(super) fn round(subject: &Subject, clients: usize, rate: f64, requests: u64,
             Sample { values, succeeded: latencies.len() as u64, expected: requests }
         }
         Err(error) => {
-            eprintln!("{}: {error:#}", subject.kind.name());
+            remark(&format!("{}: {error:#}", subject.kind.name()));
             Sample { values: Vec::new(), succeeded: 0, expected: requests }
         }
     }

@@ -3,6 +3,7 @@
 use super::bare_loop::VALUE_BYTES;
 use super::subject::{Subject, key};
 use crate::rounds::{Sample, Value};
+use crate::table::remark;
 use anyhow::{Result, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -21,7 +22,7 @@ pub(super) fn round(subject: &Subject, clients: usize, transactions: u64, keys: 
     let sent = send(subject, clients, transactions, keys);
     let (used, elapsed) = (subject.usage() - before, start.elapsed());
     if let Err(error) = sent {
-        eprintln!("{}: {error:#}", subject.kind.name());
+        remark(&format!("{}: {error:#}", subject.kind.name()));
         return Sample { values: Vec::new(), succeeded: 0, expected: transactions };
     }
     let commands = (transactions * COMMANDS as u64) as f64;
