@@ -11,8 +11,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use toml::{Table, Value};
 
-/// How similar two names must be for a suggestion, from 0 to 1.
-const SIMILAR: f64 = 0.7;
+/// How similar two names must be for a suggestion, from 0 to 1: less than 0.75 are a letter and a name that has it.
+const SIMILAR: f64 = 0.75;
 
 /// Keys whose values no error shows, not even those of a wrong type.
 const SECRETS: [&str; 1] = ["requirepass"];
@@ -110,8 +110,17 @@ fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Errors of toml have several lines, ours have one.
 fn one_line(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-    anyhow!("line {line}: {}", error.message())
+    let span = error.span().unwrap_or_default();
+    let line = text[..span.start].matches('\n').count() + 1;
+    let message = match error.message() {
+        "duplicate key" => format!("{} occurs twice", &text[span]),
+        // It says that a number with 128 bits was found.
+        message if message.ends_with("expected any valid TOML value") => {
+            format!("a number is too large: at most {} is possible", i64::MAX)
+        }
+        message => message.to_owned(),
+    };
+    anyhow!("line {line}: {message}")
 }
 
 /// The names of the fields of a struct.
@@ -236,6 +245,13 @@ mod tests {
             ("[part]\nlistn = 1\n", "[part] listn: unknown key; did you mean listen?"),
             ("[part]\nzzz = 1\n", "[part] zzz: unknown key; `larder config` prints all keys"),
             ("[prat]\n", "[prat]: unknown section; did you mean [part]?"),
+            ("[part]\nx = 1\n", "[part] x: unknown key; `larder config` prints all keys"),
+            ("[part]\ncache_bytes = 1\ncache_bytes = 2\n", "line 3: cache_bytes occurs twice"),
+            ("[part]\n[part]\n", "line 2: part occurs twice"),
+            (
+                "[part]\ncache_bytes = 99999999999999999999\n",
+                "line 2: a number is too large: at most 9223372036854775807 is possible",
+            ),
             ("[zzz]\n", "[zzz]: unknown section"),
             ("part = 1\n", "part: expected a section, [part]"),
             ("threads = 1\n", "threads stands in no section: put it below one of [part]"),
