@@ -37,8 +37,10 @@ fn page(stats: &Value) -> String {
         }
         let (state, restarts) = (part["state"].as_str().unwrap_or_default(), &part["restarts"]);
         if state != "running" || restarts.as_u64() > Some(0) {
-            let failure = part["last_failure"].as_str().map_or(String::new(), |text| format!(": {text}"));
-            notes += &format!("{name}: {state}, {restarts} restarts{failure}\n");
+            let failure = part["last_failure"].as_str();
+            let failure = failure.map_or(String::new(), |text| format!(": {}", printable(text)));
+            let unit = if restarts == 1 { "restart" } else { "restarts" };
+            notes += &format!("{name}: {state}, {restarts} {unit}{failure}\n");
         }
     }
     let server = &stats["server"];
@@ -151,6 +153,8 @@ mod tests {
                 ],
             }, {
                 "part": "server", "state": "restarting", "restarts": 2, "last_failure": "address in use", "tiers": [],
+            }, {
+                "part": "proxy", "state": "running", "restarts": 1, "last_failure": "one\ntwo", "tiers": [],
             } ],
         });
         let page = page(&stats);
@@ -162,6 +166,7 @@ mod tests {
         assert!(page.lines().any(|line| line == misses), "{page}");
         assert!(page.contains("\ntop slugs of links: a 160 ± 98, b 16 ± 31\n"), "{page}");
         assert!(page.contains("\ncoherence of links: full: …\n"), "{page}");
-        assert_eq!(page.lines().last(), Some("server: restarting, 2 restarts: address in use"));
+        let last = "server: restarting, 2 restarts: address in use\nproxy: running, 1 restart: one\\ntwo\n";
+        assert!(page.ends_with(last), "{page}");
     }
 }
