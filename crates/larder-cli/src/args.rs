@@ -17,7 +17,7 @@ const MAX_TOKEN_ID: u64 = i64::MAX as u64;
 
 /// A cache for web services: a Redis-protocol cache server, a response cache, and a URL shortener that uses them.
 #[derive(Debug, Parser)]
-#[command(name = "larder", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "larder", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
     /// Read options from this file. A flag takes precedence over the environment, and the environment over the file.
     #[arg(long, global = true, env = "LARDER_CONFIG", value_name = "FILE")]

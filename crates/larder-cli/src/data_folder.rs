@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -25,8 +26,7 @@ pub(crate) struct Lock(
 /// Another `larder up` uses the folder, or it cannot be written.
 pub(crate) fn open(folder: &Path) -> Result<Lock> {
     let name = folder.display();
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    created.with_context(|| format!("cannot create {name}"))?;
+    create(DirBuilder::new().mode(0o700), folder)?;
     let path = folder.join(LOCK_FILE);
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let file = file.with_context(|| format!("cannot open {}", path.display()))?;
@@ -40,6 +40,17 @@ pub(crate) fn open(folder: &Path) -> Result<Lock> {
             Err(anyhow!(error).context(format!("cannot lock {}", path.display())))
         }
     }
+}
+
+/// Creates a folder and its parents, unless they exist.
+pub(crate) fn create(builder: &mut DirBuilder, folder: &Path) -> Result<()> {
+    builder.recursive(true).create(folder).map_err(|error| {
+        let error = match error.kind() {
+            ErrorKind::AlreadyExists => anyhow!("it is a file, expected a folder"),
+            _ => error.into(),
+        };
+        error.context(format!("cannot create {}", folder.display()))
+    })
 }
 
 #[cfg(test)]

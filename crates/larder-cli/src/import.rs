@@ -18,7 +18,11 @@ const SHOWN_ROWS: usize = 20;
 pub(crate) fn run(flags: ImportFlags, shortener: LinksFlags, settings: settings::File) -> Result<()> {
     let name = flags.file.display().to_string();
     let file = File::open(&flags.file).with_context(|| format!("cannot open {name}"))?;
-    let bar = progress_bar(file.metadata().with_context(|| format!("cannot read {name}"))?.len());
+    let metadata = file.metadata().with_context(|| format!("cannot read {name}"))?;
+    if metadata.is_dir() {
+        bail!("cannot read {name}: it is a folder, expected a file");
+    }
+    let bar = progress_bar(metadata.len());
     let start = Instant::now();
     let report = runtime()?.block_on(async {
         let (destination, store) = destination(flags, shortener, settings)?;

@@ -1,6 +1,7 @@
 //! Starts the parts: binds their addresses, and serves until a stop is requested.
 
 use crate::admin_port;
+use crate::data_folder;
 use crate::explainers;
 use crate::files::{ADMIN_CONNECTIONS, Shares};
 use crate::listen::ListenAddress;
@@ -15,6 +16,7 @@ use anyhow::{Context, Error, Result};
 use larder_admin::{Registry, Token};
 use larder_links::{Deps, Links, LinksError};
 use larder_server::{Server, ServerError, Store};
+use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -135,8 +137,7 @@ pub(crate) fn token_command(config: &larder_links::Config) -> Result<String> {
 pub(crate) fn open_links(config: larder_links::Config, sources: &OptionSources) -> Result<Links> {
     if let Some(folder) = config.store_config()?.path.parent().filter(|folder| !folder.as_os_str().is_empty())
     {
-        let created =
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()));
+        let created = data_folder::create(&mut DirBuilder::new(), folder);
         created.map_err(|error| sources.unusable("database", error))?;
     }
     let deps = Deps::open(&config).map_err(|error| database_error(error, &config, sources))?;

@@ -132,6 +132,15 @@ fn import_into_a_database_refuses_the_addresses_of_the_configured_shortener() {
 }
 
 #[test]
+fn import_of_a_folder_names_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ended = import(folder.path(), "--server", "http://127.0.0.1:1");
+    let name = folder.path().display();
+    ended
+        .assert_failure(&format!("larder links import: cannot read {name}: it is a folder, expected a file"));
+}
+
+#[test]
 fn import_of_a_json_object_names_the_accepted_forms() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = file_in(folder.path(), r#"{"links":[]}"#);

@@ -163,6 +163,17 @@ fn database_that_is_a_folder_is_reported_as_one() {
     ));
 }
 
+/// The message was that the file could not be created because it exists.
+#[test]
+fn file_in_the_place_of_a_folder_is_reported_as_one() {
+    let (_folder, file) = file_with("");
+    let (name, expected) = (file.display(), "it is a file, expected a folder");
+    let mut up = larder(["up", "--resp", FREE, "--http", FREE, "--admin", FREE, "--data"]);
+    run(up.arg(&file)).assert_failure(&format!("larder up: cannot create {name}: {expected}"));
+    let ended = run(larder(["links", "--listen", FREE, "--database"]).arg(file.join("links.db")));
+    ended.assert_failure(&format!("larder links: --database: cannot create {name}: {expected}"));
+}
+
 #[test]
 fn database_that_is_another_file_is_named() {
     let (_folder, file) = file_with(&"no database ".repeat(1_000));
@@ -455,6 +466,7 @@ fn version_and_help_are_printed() {
     let version = run(&mut larder(["--version"]));
     assert_eq!((version.code, version.stdout), (Some(0), format!("larder {}\n", env!("CARGO_PKG_VERSION"))));
     let help = run(&mut larder(["--help"]));
+    assert!(help.stdout.starts_with("A cache for web services: "), "{}", help.stdout);
     for command in ["up", "server", "links", "config", "completions"] {
         assert!(help.stdout.lines().any(|line| line.trim_start().starts_with(command)), "{}", help.stdout);
     }
