@@ -22,7 +22,7 @@ function digits(value) {
 export const format = {
   count: (value) => (Math.abs(value) < 1000 ? [Math.abs(value) % 1 ? digits(value) : String(value), ""] : scaled(value, 1000, ["", "k", "M", "G", "T"])),
   rate: (value) => {
-    const [text, unit] = scaled(value, 1000, ["", "k", "M", "G"]);
+    const [text, unit] = scaled(value, 1000, ["", "k", "M", "G", "T"]);
     return [text, `${unit}/s`];
   },
   bytes: (value) => (value < 1024 ? [String(Math.round(value)), "B"] : scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"])),

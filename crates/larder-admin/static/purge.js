@@ -8,11 +8,14 @@ const PLACEHOLDERS = { tag: "a tag, such as products", uri: "http://host/path?qu
 let token = "";
 
 async function purge(part, kind, target) {
+  // The browser would refuse to send it, with a message that is of no use.
+  if (/[^\x21-\x7e]/.test(token)) return "This is no admin token: it has 64 hexadecimal digits.";
   const body = JSON.stringify({ part, [kind]: kind === "all" ? true : target });
   const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
   const response = await fetch("/api/purge", { method: "POST", headers, body });
+  if (response.ok) return "Purged.";
   const { error } = await response.json();
-  return response.ok ? "Purged." : `${response.status}: ${error}`;
+  return `${response.status}: ${error}`;
 }
 
 function field(label, input) {
@@ -40,9 +43,9 @@ export function purgeForm(part) {
   choose();
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    token = secret.value || token;
+    token = secret.value.trim() || token;
     result.textContent = "…";
-    result.textContent = await purge(part.part, kind.value, target.value).catch((error) => error.message);
+    result.textContent = await purge(part.part, kind.value, target.value).catch(() => "The server does not respond.");
   });
   return el("details", "purge", el("summary", "", "Purge"), form);
 }

@@ -78,8 +78,10 @@ class TierView {
     this.ratioCell = cell("ratio", "hit ratio", el("div", "row", this.ratio.node, this.ratioSpark.node), this.since);
     this.entriesCell = cell("entries", "entries", this.entries.node, this.weight);
     this.memoryCell = cell("memory", "memory", this.memory.node, this.bar.node, this.room);
+    const title = el("h3", "", tier.tier);
+    title.title = tier.tier;
     this.node = el("div", "tier",
-      el("h3", "", tier.tier),
+      title,
       this.ratioCell,
       cell("ops", "operations", el("div", "row", this.rate.node, this.rateSpark.node), this.busiest),
       el("div", "cell latency", el("div", "row", pair("p50", this.p50), pair("p99", this.p99), this.p99Spark.node), this.tail),
@@ -200,7 +202,7 @@ export class PartView {
     for (const [title, list] of this.top) if (!part.top?.[title]) list.show([]);
     for (const [title, entries] of Object.entries(part.top ?? {})) {
       if (!this.top.has(title)) {
-        const list = new ListView(`top ${title}`, "list", (name) => name);
+        const list = new ListView(`top ${title}`, "list", (name) => name || "(empty)");
         this.top.set(title, list);
         this.tops.append(list.node);
       }
@@ -217,7 +219,9 @@ export class PartView {
       list.show(reasons.map(([name, count]) => [name, format.count(count)]));
       counted += reasons.length;
     }
-    this.figures.show(part.figures.map((figure) => [figure.name, format[figure.unit]?.(figure.value) ?? format.count(figure.value), figure.help]));
+    // JSON has null for what is no number.
+    const shown = ({ unit, value }) => (value === null ? null : format[unit]?.(value) ?? format.count(value));
+    this.figures.show(part.figures.map((figure) => [figure.name, shown(figure), figure.help]));
     this.lists.hidden = !counted;
     this.extras.hidden = !counted && !part.figures.length && !this.purge.length;
   }

@@ -244,6 +244,52 @@ async function useFigures(page) {
   });
 }
 
+// The page with names and counts that nobody has foreseen.
+async function useOddNames(page) {
+  const [long, markup] = ["averylongname".repeat(20), "<script>throw new Error('markup')</script>"];
+  const tier = (name, counts) => ({ tier: name, lookups: {}, operations: {}, ...counts });
+  const top = [long, "مفتاح", "\u202edrawkcab", "\ufffd", "\ufffd", "", "😀"];
+  const part = (name, more) => ({ part: name, kind: "cache", state: "running", restarts: 0, can_purge: false, tiers: [], reasons: {}, figures: [], ...more });
+  const parts = (seconds) => [
+    part(markup, {
+      restarts: 1e12, last_failure: long, can_purge: true, purge_targets: ["tag", "all"], notes: { coherence: long },
+      tiers: [
+        tier("memory", { lookups: { hit: 2e12 * seconds, miss: 0 }, entries: 1e12, bytes: 1e15, capacity_bytes: 1e16 }),
+        tier(long, { entries: 0, bytes: 0, capacity_bytes: 0 }),
+      ],
+      top: { keys: top.map((name, n) => ({ name, count: 1e12 - n, error: 1e9 })) },
+      figures: [
+        { name: long, unit: "count", total: false, value: 1, help: "" },
+        { name: "age", unit: "seconds", total: false, value: 1, help: "One." },
+        { name: "age", unit: "seconds", total: false, value: null, help: "Not a number." },
+      ],
+    }),
+    part(long, { state: "stopped" }),
+  ];
+  const now = Date.now() / 1000;
+  const events = [{ at: now, part: long, text: `${markup} ${long}` }];
+  let seconds = 0;
+  await page.route("**/api/history?*", (route) => route.fulfill({ json: { now, last: 1, intervals: [], events: events.splice(0) } }));
+  await page.route("**/api/stats", (route) => {
+    seconds += 1;
+    route.fulfill({ json: { version: 1, server: { version: "0", started_at: now, uptime_seconds: 1e9 }, parts: parts(seconds) } });
+  });
+
+  await step("names of any kind are text, and no name makes the page wider", async () => {
+    await page.goto(adminUrl);
+    const shown = page.getByRole("region", { name: markup, exact: true });
+    await page.locator(".total", { hasText: "Operations" }).locator(".figure").filter({ hasText: "T/s" }).waitFor();
+    equal((await shown.locator('h3:text-is("top keys") + dl dt').allTextContents()).join(), top.map((name) => name || "(empty)").join(), "the keys");
+    equal((await shown.locator(".figures dd").allTextContents()).join(), "1,1.00s,–", "the figures");
+    await look(page, "dashboard-odd-names");
+  });
+
+  await step("a part can be purged by what it has", async () => {
+    await page.locator("details summary").click();
+    equal((await page.getByLabel("what").locator("option").allTextContents()).join(), "tag,all", "the targets");
+  });
+}
+
 async function useLinks(page) {
   await step("the most visited link tells where its visits come from", async () => {
     await page.goto(linksUrl);
@@ -270,4 +316,5 @@ await main(async (browser) => {
   isLoaded = false;
   await load;
   await useFigures(await open(browser, { timezoneId: "UTC" }, /status of 500/));
+  await useOddNames(await open(browser));
 });
