@@ -5,7 +5,7 @@ use crate::args::PurgeFlags;
 use crate::output::print;
 use crate::parts::runtime;
 use crate::settings::File;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 /// The file of the token in the data folder of `larder up`.
@@ -15,6 +15,11 @@ pub(crate) fn run(flags: PurgeFlags, file: File) -> Result<()> {
     let path = file.data_folder(flags.data).join(TOKEN_FILE);
     let token = std::fs::read_to_string(&path);
     let token = token.with_context(|| format!("cannot read the admin token from {}", path.display()))?;
+    let token = token.trim();
+    // The client would say that it cannot parse a header.
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        bail!("{} contains no admin token", path.display());
+    }
     let client = AdminClient::new(file.admin_authority(flags.admin.admin));
     let mut body = json!({ "part": flags.part });
     let target = &flags.target;
@@ -25,6 +30,6 @@ pub(crate) fn run(flags: PurgeFlags, file: File) -> Result<()> {
         (None, None, None) => ("all", true.into()),
     };
     body[name] = value;
-    runtime()?.block_on(client.post("/api/purge", token.trim(), &body))?;
+    runtime()?.block_on(client.post("/api/purge", token, &body))?;
     print("purged\n")
 }

@@ -49,6 +49,11 @@ fn purge_reaches_the_part_or_says_why_not() {
         "larder purge: cannot read the admin token from {}: No such file or directory (os error 2)",
         missing.display()
     ));
+    for content in ["", "\u{1}\n"] {
+        std::fs::write(&missing, content).expect("the file can be written");
+        remote(&up, other.path(), &["purge", "links", "--all"])
+            .assert_failure(&format!("larder purge: {} contains no admin token", missing.display()));
+    }
     for usage in [&["purge", "links"][..], &["purge", "links", "--all", "--tag", "x"], &["purge", "--all"]] {
         assert_eq!(remote(&up, data.path(), usage).code, Some(2), "{usage:?}");
     }
