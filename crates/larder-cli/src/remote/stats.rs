@@ -69,7 +69,10 @@ fn misses_by_cause(part: &str, tier: &Value) -> String {
 /// A line for each list of what was used most.
 fn top_lists(part: &str, lists: &Value) -> String {
     let entry = |entry: &Value| {
-        let name = printable(entry["name"].as_str().unwrap_or_default());
+        let name = match entry["name"].as_str() {
+            None | Some("") => "(empty)".to_owned(),
+            Some(name) => printable(name),
+        };
         format!("{name} {} ± {}", entry["count"], entry["error"])
     };
     let line = |(title, entries): (&String, &Value)| {
@@ -141,7 +144,7 @@ mod tests {
             "parts": [ {
                 "part": "links", "state": "running", "restarts": 0, "notes": { "coherence": "full: …" },
                 "top": { "slugs": [
-                    { "name": "a", "count": 160, "error": 98 }, { "name": "b", "count": 16, "error": 31 },
+                    { "name": "a", "count": 160, "error": 98 }, { "name": "", "count": 16, "error": 31 },
                 ] },
                 "tiers": [
                     {
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!(lines[4], ["links,", "redis", "–", "–", "–", "–", "–", "–"]);
         let misses = "misses of links, memory: evicted 70 %, first 20 %, not stored 10 %";
         assert!(page.lines().any(|line| line == misses), "{page}");
-        assert!(page.contains("\ntop slugs of links: a 160 ± 98, b 16 ± 31\n"), "{page}");
+        assert!(page.contains("\ntop slugs of links: a 160 ± 98, (empty) 16 ± 31\n"), "{page}");
         assert!(page.contains("\ncoherence of links: full: …\n"), "{page}");
         let last = "server: restarting, 2 restarts: address in use\nproxy: running, 1 restart: one\\ntwo\n";
         assert!(page.ends_with(last), "{page}");
