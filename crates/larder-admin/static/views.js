@@ -103,7 +103,7 @@ class TierView {
     this.since.title = lookups ? `${words(format.ratio(hits / lookups))} since the start: ${hits} hits, ${lookups - hits} misses` : "";
     this.rate.show(recent && format.rate(recent.operations / recent.seconds));
     const busy = Object.entries(tier.operations).sort((a, b) => b[1] - a[1]).slice(0, 3);
-    this.busiest.textContent = busy.map(([name, count]) => `${name} ${words(format.count(count))}`).join(" · ");
+    this.busiest.textContent = busy.map(([name, count]) => `${name.replaceAll("_", " ")} ${words(format.count(count))}`).join(" · ");
     const [p50, p99] = [quantile(recent, 0.5), quantile(recent, 0.99)];
     this.p50.show(p50 === null ? null : format.seconds(p50));
     this.p99.show(p99 === null ? null : format.seconds(p99));

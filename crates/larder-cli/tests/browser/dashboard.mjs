@@ -255,7 +255,7 @@ async function useOddNames(page) {
       restarts: 1e12, last_failure: long, can_purge: true, purge_targets: ["tag", "all"], notes: { coherence: long },
       tiers: [
         tier("memory", { lookups: { hit: 2e12 * seconds, miss: 0 }, entries: 1e12, bytes: 1e15, capacity_bytes: 1e16 }),
-        tier(long, { entries: 0, bytes: 0, capacity_bytes: 0 }),
+        tier(long, { operations: { not_found: 1 }, entries: 0, bytes: 0, capacity_bytes: 0 }),
       ],
       top: { keys: top.map((name, n) => ({ name, count: 1e12 - n, error: 1e9 })) },
       figures: [
@@ -280,6 +280,7 @@ async function useOddNames(page) {
     const shown = page.getByRole("region", { name: markup, exact: true });
     await page.locator(".total", { hasText: "Operations" }).locator(".figure").filter({ hasText: "T/s" }).waitFor();
     equal((await shown.locator('h3:text-is("top keys") + dl dt').allTextContents()).join(), top.map((name) => name || "(empty)").join(), "the keys");
+    await shown.getByText("not found 1", { exact: true }).waitFor();
     equal((await shown.locator(".figures dd").allTextContents()).join(), "1,1.00s,–", "the figures");
     await look(page, "dashboard-odd-names");
   });
