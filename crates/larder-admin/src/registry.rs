@@ -1,8 +1,8 @@
 //! The registry of the parts, from which the pages read their samples.
 
-use std::future::poll_fn;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::task::Poll;
+
+use futures_util::future::join_all;
 
 use crate::explain::{Explainer, Explanation};
 use crate::purge::{Purger, TargetKind};
@@ -118,7 +118,7 @@ impl Registry {
                 let failed = || Some(Explanation::new("unknown: the explainer of this part panicked"));
                 Some((part.name, explanation.unwrap_or_else(failed)?))
             });
-        all(asked).await.into_iter().flatten().collect()
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// `None` if there is no such part, `Some(None)` if it cannot be purged.
@@ -126,23 +126,6 @@ impl Registry {
         let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         parts.iter().find(|part| part.name == name).map(|part| part.purger.clone())
     }
-}
-
-/// The outputs of futures that run at once, in the order of the futures.
-async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    poll_fn(move |context| {
-        for (future, output) in futures.iter_mut().filter(|(_, output)| output.is_none()) {
-            if let Poll::Ready(ready) = future.as_mut().poll(context) {
-                *output = Some(ready);
-            }
-        }
-        match futures.iter().all(|(_, output)| output.is_some()) {
-            true => Poll::Ready(futures.iter_mut().filter_map(|(_, output)| output.take()).collect()),
-            false => Poll::Pending,
-        }
-    })
-    .await
 }
 
 impl std::fmt::Debug for Registry {
