@@ -310,7 +310,7 @@ fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str
     }
 }
 
-/// Appends the authority in lower case and without the default port of the scheme; rejects one that is not a host, or a
+/// Appends the authority in lower case and without an empty port or the default one of the scheme; rejects one that is not a host, or a
 /// host with a port.
 fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     let start = key.len();
@@ -318,7 +318,7 @@ fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(
     key[start..].make_ascii_lowercase();
     let host_len = host_len(&key[start..]).ok_or(Reason::Authority)?;
     let port = &authority[host_len..];
-    if matches!((scheme, port), ("http", ":80") | ("https", ":443")) {
+    if matches!((scheme, port), (_, ":") | ("http", ":80") | ("https", ":443")) {
         key.truncate(start + host_len);
     }
     Ok(())
@@ -411,6 +411,7 @@ mod tests {
         for (uri, hosts) in [
             ("/a", &["EXAMPLE.com"][..]),
             ("/a", &["example.com:80"]),
+            ("/a", &["example.com:"]),
             ("http://Example.com/a", &["example.COM"]),
         ] {
             assert_eq!(key(uri, hosts), key("http://example.com/a", &[]), "{uri} {hosts:?}");
