@@ -148,3 +148,19 @@ async fn views_of_a_shared_cache_share_it() {
     assert!(view.purge_tag("t").await.is_everywhere());
     assert_eq!(first.body("/a").await, "0:2");
 }
+
+/// The response comes out of Redis in the last millisecond of its time, again and again.
+#[tokio::test]
+async fn response_without_a_grace_period_is_never_stale_on_another_replica() {
+    let Some(server) = RedisServer::start() else { return };
+    let handler = |_, _| async { cached("page", Cached::ttl(Duration::from_millis(2))) };
+    let (first, other) = (Replica::new(server.url(), handler), Replica::new(server.url(), handler));
+    for round in 0..300 {
+        let target = format!("/{round}");
+        first.body(&target).await;
+        for _ in 0..3 {
+            let outcome = other.get(&target).await.outcome;
+            assert!(!matches!(outcome, Outcome::Stale { .. }), "{outcome:?} in round {round}");
+        }
+    }
+}

@@ -64,12 +64,12 @@ impl SharedValue {
         self.age
     }
 
-    /// How much longer they are fresh; zero if they are stale.
+    /// How much longer they are fresh, at least 1 ms; zero if they are stale.
     pub fn remaining_ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How much longer they may be served, fresh or stale.
+    /// How much longer they may be served, fresh or stale; at least 1 ms.
     pub fn remaining(&self) -> Duration {
         self.kept_for
     }
@@ -251,14 +251,16 @@ impl SharedView {
         let OpenedEntry { entry, validity, .. } =
             node.open(&self.0.config, &load.redis_key, bytes, &load.state).await?;
         let (state, now) = (entry.state(), node.now());
-        let is_stale = validity == Validity::Stale;
+        let (is_stale, kept_for) = (validity == Validity::Stale, state.remaining(now));
+        // As `kept_for`, at least 1 ms: the end of what has no grace period is one moment.
+        let fresh_for = state.remaining_ttl(now).max(Duration::from_millis(1)).min(kept_for);
         let value = SharedValue {
             bytes: entry.value::<Vec<u8>>()?.clone(),
             copy: SharedCopy::new(state.copy(), &load.invalidations),
             is_stale,
             age: state.initial_age.saturating_add(now.saturating_sub(state.stored_at)),
-            ttl: if is_stale { Duration::ZERO } else { state.remaining_ttl(now) },
-            kept_for: state.remaining(now),
+            ttl: if is_stale { Duration::ZERO } else { fresh_for },
+            kept_for,
         };
         Some((value, state.id))
     }
