@@ -275,10 +275,10 @@ impl Plan {
         }
     }
 
-    /// Whether the response may not be served any more.
+    /// Whether the response may not be served any more, so much later.
     #[cfg(feature = "shared")]
-    pub(crate) fn is_over(&self) -> bool {
-        self.ttl.is_zero() && self.grace.is_zero()
+    pub(crate) fn is_over_after(&self, elapsed: Duration) -> bool {
+        self.ttl + self.grace <= elapsed
     }
 
     /// Whether the gate is asked before each replay.

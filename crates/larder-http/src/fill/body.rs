@@ -184,14 +184,19 @@ where
             reply.headers_mut().insert(ETAG, etag);
         }
         let now = self.core().store.now_ms();
+        let elapsed = Duration::from_millis(now.saturating_sub(replied_at));
+        // Its followers get it all the same, unless it was purged.
+        #[cfg(feature = "shared")]
+        let copy_for_followers = if plan.is_over_after(elapsed) { self.running_copy(&plan) } else { None };
         // The response has aged while its body arrived.
-        let plan = plan.after(Duration::from_millis(now.saturating_sub(replied_at)));
+        let plan = plan.after(elapsed);
         let (body, tags) = (StoredBody::Complete(body), self.tags(&plan));
         let stored = StoredResponse::new(status, reply.headers(), body, &plan, tags, stamp, now);
         #[cfg(feature = "shared")]
-        let stored = match self.shared.has_lease() && !plan.is_over() {
-            true => Box::pin(self.share(stored, &plan)).await,
-            false => stored,
+        let stored = match copy_for_followers {
+            Some(copy) => stored.with_copy(Some(copy)),
+            None if self.shared.has_lease() => Box::pin(self.share(stored, &plan)).await,
+            None => stored,
         };
         #[cfg(feature = "compression")]
         let stored = self.with_siblings(stored, &plan);

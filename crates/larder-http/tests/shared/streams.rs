@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Request;
 use http_body::Frame;
-use http_body_util::BodyExt;
-use larder_http::{BoxError, Cached, Outcome, Reason};
+use http_body_util::{BodyExt, Full};
+use larder_http::{BodyRule, BodyRules, BoxError, Cached, Outcome, Reason};
 use larder_testkit::{RedisServer, eventually};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt};
 
-use crate::support::{Replica, cached, tagged};
+use crate::support::{Replica, cached, field, tagged};
 
 /// A body whose frames arrive through a channel.
 struct Streamed(UnboundedReceiver<&'static str>);
@@ -134,4 +134,49 @@ async fn record_that_comes_and_goes_breaks_no_body() {
         let unstored = replica.cache.stats().unstored;
         assert!(!unstored.iter().any(|(reason, _)| *reason == Reason::Purged), "{unstored:?}");
     }
+}
+
+/// Only the end of a GraphQL response shows whether others may have it, so that they wait for all of it. This one takes
+/// longer than it is fresh.
+#[tokio::test]
+async fn purge_covers_a_response_that_was_over_before_its_end() {
+    let Some(server) = RedisServer::start() else { return };
+    let (frames, body) = unbounded_channel();
+    let body = Arc::new(Mutex::new(Some(body)));
+    let first = Replica::new(server.url(), move |_, call| {
+        let body = body.lock().unwrap().take();
+        let settings = Cached::ttl(Duration::from_millis(100)).tag("t");
+        async move {
+            let reply = cached(format!(r#"{{"data":{call}}}"#), settings);
+            let reply = field(reply, "content-type", "application/json");
+            match body {
+                Some(frames) => reply.map(|_| Streamed(frames).boxed()),
+                None => reply,
+            }
+        }
+    });
+    let rules = BodyRules::new().route("/graphql", BodyRule::graphql());
+    let handler = first.handler().map_request(|request: Request<Full<Bytes>>| request.map(|_| String::new()));
+    let service = first.cache.layer().body_rules(rules).layer(handler);
+    let post = || {
+        let request = Request::post("/graphql")
+            .header("host", "site.example")
+            .header("content-type", "application/json")
+            .body(Full::from(r#"{"query":"{n}"}"#));
+        let service = service.clone();
+        tokio::spawn(async move {
+            let body = service.oneshot(request.unwrap()).await.unwrap().into_body();
+            String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
+        })
+    };
+    let before = post();
+    eventually("its handler runs", async || first.calls() == 1).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(first.cache.purge_tag("t").await.is_everywhere());
+    let after = post();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    frames.send(r#"{"data":1}"#).unwrap();
+    drop(frames);
+    assert_eq!(before.await.unwrap(), r#"{"data":1}"#);
+    assert_eq!(after.await.unwrap(), r#"{"data":2}"#, "it asked after the purge");
 }

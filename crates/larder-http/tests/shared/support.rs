@@ -20,12 +20,13 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const LAG: Duration = Duration::from_millis(200);
 
 pub(crate) type Reply = Response<BoxBody<Bytes, io::Error>>;
-type Handler = BoxCloneSyncService<Request<String>, Reply, Infallible>;
+pub(crate) type Handler = BoxCloneSyncService<Request<String>, Reply, Infallible>;
 
 pub(crate) struct Replica {
     pub(crate) cache: SharedHttpCache,
     pub(crate) redis: larder::Cache,
     pub(crate) service: HttpCacheService<Handler>,
+    handler: Handler,
     calls: Arc<AtomicUsize>,
 }
 
@@ -60,8 +61,9 @@ impl Replica {
             let reply = handler(request, call);
             async move { Ok(reply.await) }
         });
-        let service = cache.layer().layer(BoxCloneSyncService::new(inner));
-        Replica { cache, redis, service, calls }
+        let handler = BoxCloneSyncService::new(inner);
+        let service = cache.layer().layer(handler.clone());
+        Replica { cache, redis, service, handler, calls }
     }
 
     /// So many replicas of one site, whose bodies are the name of the replica and the number of the call, cached for a
@@ -70,6 +72,11 @@ impl Replica {
         std::array::from_fn(|name| {
             Replica::new(server.url(), move |_, call| async move { tagged(format!("{name}:{call}")) })
         })
+    }
+
+    /// What is behind the layer.
+    pub(crate) fn handler(&self) -> Handler {
+        self.handler.clone()
     }
 
     pub(crate) fn calls(&self) -> usize {
