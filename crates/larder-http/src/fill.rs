@@ -31,11 +31,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AGE;
-use http::{HeaderMap, Response, response};
+use http::{HeaderMap, Request, Response, response};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
 
-pub(crate) use self::call::{HandlerCall, prepare};
+use self::call::HandlerCall;
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
 #[cfg(feature = "shared")]
 pub(crate) use self::store::record_ttl;
@@ -78,19 +79,23 @@ where
 {
     /// Runs the handler, sends the response to the client, and stores it or releases the followers. In a shared cache
     /// another replica may have the response.
-    pub(crate) async fn run<F>(mut self, call: HandlerCall<F>)
+    pub(crate) async fn run<S, ReqBody>(mut self, inner: S, request: Request<ReqBody>)
     where
-        F: Future<Output = Result<Response<B>, E>>,
+        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
         // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
         #[cfg(feature = "shared")]
-        if self.core().shared.is_some() && !Box::pin(shared::begin(&mut self)).await {
-            return;
-        }
+        let request = if self.core().shared.is_some() {
+            let Some(request) = Box::pin(shared::begin(&mut self, request)).await else { return };
+            request
+        } else {
+            request
+        };
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
         let deadline = Instant::now() + self.core().fill_timeout;
-        let HandlerCall { future, ctx, guard, is_graphql, has_content } = call;
+        let HandlerCall { future, ctx, guard, is_graphql, has_content } =
+            call::prepare(&self.cache, inner, request);
         let mut call = pin!(future);
         let (result, is_late) = match timeout_at(deadline, &mut call).await {
             Ok(result) => (result, false),

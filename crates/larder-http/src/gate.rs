@@ -96,6 +96,18 @@ impl Requester {
         request
     }
 
+    /// Asks the gate once more after a wait. The keys of a fill are those of its first verdict: if there is another one now,
+    /// the request gets nothing from the cache and stores nothing.
+    #[cfg(feature = "shared")]
+    pub(crate) async fn ask_again<B>(&mut self, core: &CacheCore, request: Request<B>) -> Request<B> {
+        let before = self.access.clone();
+        let request = self.ask(core, request).await;
+        if self.access != before {
+            self.access = Some(Access::Denied);
+        }
+        request
+    }
+
     pub(crate) fn principal(&self) -> Option<&str> {
         match &self.access {
             Some(Access::AllowedAs(principal)) => Some(principal),

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::body::Body;
 use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
-use crate::fill::{self, Fill, FillRole, RunningFill, ServiceResult};
+use crate::fill::{Fill, FillRole, RunningFill, ServiceResult};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Requester};
 use crate::key::{Key, RequestKey};
@@ -201,7 +201,6 @@ where
         // The store needs the complete response; the client's conditions are evaluated afterwards.
         request.headers_mut().remove(IF_NONE_MATCH);
         request.headers_mut().remove(IF_MODIFIED_SINCE);
-        let call = fill::prepare(&cache, inner, request);
         let fill = Fill {
             cache,
             location,
@@ -214,7 +213,7 @@ where
             #[cfg(feature = "shared")]
             shared: Default::default(),
         };
-        fill.run(call).await;
+        fill.run(inner, request).await;
     });
     let first_poll = |cx: &mut Context<'_>| {
         Poll::Ready(panic::catch_unwind(AssertUnwindSafe(|| fill.as_mut().poll(cx).is_ready())))

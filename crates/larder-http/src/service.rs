@@ -35,7 +35,7 @@ use crate::control::Directives;
 use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fields::FieldSet;
-use crate::fill::{self, Fill, FillRole, RunningFill, UnticketedFill};
+use crate::fill::{Fill, FillRole, RunningFill, UnticketedFill};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
@@ -534,6 +534,6 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             #[cfg(feature = "shared")]
             shared: Default::default(),
         };
-        tokio::spawn(fill.run(fill::prepare(self.cache(), self.inner(), request)));
+        tokio::spawn(fill.run(self.inner(), request));
     }
 }

@@ -12,18 +12,18 @@ use crate::handler_fields::has_content;
 use crate::policy::{CacheCtx, HandlerGuard};
 
 /// A handler call that has not started. It starts when its future is polled.
-pub(crate) struct HandlerCall<F> {
-    pub(crate) future: F,
-    pub(crate) ctx: CacheCtx,
-    pub(crate) guard: HandlerGuard,
+pub(super) struct HandlerCall<F> {
+    pub(super) future: F,
+    pub(super) ctx: CacheCtx,
+    pub(super) guard: HandlerGuard,
     /// The response may be stored only if it is one of GraphQL without errors.
-    pub(crate) is_graphql: bool,
+    pub(super) is_graphql: bool,
     /// The content fields of the request are in its key.
-    pub(crate) has_content: bool,
+    pub(super) has_content: bool,
 }
 
 /// Prepares the call of `inner` with a request.
-pub(crate) fn prepare<S, ReqBody, B>(
+pub(super) fn prepare<S, ReqBody, B>(
     cache: &HttpCache,
     inner: S,
     mut request: Request<ReqBody>,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Request;
 use larder::{Committed, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue, Validity};
 use larder_engine::{Load, Ttl};
 use tokio::time::sleep;
@@ -44,14 +45,18 @@ impl FillShare {
     }
 }
 
-/// Asks Redis for the response of a fill. Returns whether the handler must run; otherwise Redis has the response, or
+/// Asks Redis for the response of a fill. Returns the request for the handler; if there is none, Redis has the response, or
 /// another replica refreshes it, and the fill has ended.
-pub(crate) async fn begin<B, E>(fill: &mut Fill<B, E>) -> bool
+pub(crate) async fn begin<B, E, ReqBody>(
+    fill: &mut Fill<B, E>,
+    mut request: Request<ReqBody>,
+) -> Option<Request<ReqBody>>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    let Some(store) = fill.core().shared.clone() else { return true };
+    let cache = fill.cache.clone();
+    let Some(store) = cache.core().shared.clone() else { return Some(request) };
     // Taken before Redis is asked: every later purge covers what it has.
     let stamp = fill.core().purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
     loop {
@@ -63,7 +68,7 @@ where
                 let found = if is_unscoped { None } else { store.view.read(&key).await };
                 let Some(value) = found else {
                     fill.shared.lease = Some(store.view.unleased(&key).await);
-                    return true;
+                    return Some(request);
                 };
                 value
             }
@@ -71,24 +76,28 @@ where
                 SharedFetch::Found(value) => value,
                 SharedFetch::Lease(lease) => {
                     fill.shared.lease = Some(lease);
-                    return true;
+                    return Some(request);
                 }
             },
             FillRole::Refresh(_) => match store.refreshed(&key).await {
                 SharedReload::Found(value) => value,
                 SharedReload::Lease(lease) => {
                     fill.shared.lease = Some(lease);
-                    return true;
+                    return Some(request);
                 }
-                SharedReload::Elsewhere => return false,
+                SharedReload::Elsewhere => return None,
             },
         };
+        // The gate may deny now what it has allowed before the wait for another replica.
+        if fill.location.is_guarded() {
+            request = fill.requester.ask_again(cache.core(), request).await;
+        }
         match fill.take(value, &stamp) {
-            Taken::Answered => return false,
+            Taken::Answered => return None,
             Taken::Varies => {}
             Taken::Unusable => {
                 fill.shared.lease = Some(store.view.unleased(&key).await);
-                return true;
+                return Some(request);
             }
         }
     }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::request::Parts;
 use larder_http::{Access, Cached, Scope};
-use larder_testkit::{RedisServer, eventually};
+use larder_testkit::{Gate, RedisServer, eventually};
 
-use crate::support::{MINUTE, Replica, cached};
+use tokio::task::JoinHandle;
+
+use crate::support::{LAG, MINUTE, Replica, cached};
 
 /// A replica whose gate takes the token of a request as its principal, and `revoked` as no token.
 fn replica(server: &RedisServer, scope: Scope) -> Replica {
@@ -34,6 +37,33 @@ fn replica(server: &RedisServer, scope: Scope) -> Replica {
 
 async fn get(replica: &Replica, token: &str) -> String {
     replica.send("GET", "/a", &[("authorization", token)]).await.body
+}
+
+/// A replica whose gate takes the token of a request as its principal until it is revoked, and whose handler waits.
+fn waiting_replica(server: &RedisServer, revoked: Arc<AtomicBool>, handler: Gate) -> Arc<Replica> {
+    let gate = move |head: &Parts| {
+        let token = head.headers.get("authorization").map(|token| token.to_str().unwrap().to_owned());
+        let access = token.filter(|_| !revoked.load(Ordering::SeqCst));
+        std::future::ready(access.map_or(Access::Denied, Access::AllowedAs))
+    };
+    Arc::new(Replica::with(
+        server.url(),
+        |redis| redis,
+        |shared| shared.options(|options| options.gate(gate)),
+        move |request, call| {
+            let token = request.headers()["authorization"].to_str().unwrap().to_owned();
+            let handler = handler.clone();
+            async move {
+                handler.pass().await;
+                cached(format!("{token} {call}"), Cached::ttl(MINUTE).scope(Scope::Private).tag("t"))
+            }
+        },
+    ))
+}
+
+fn spawn_get(replica: &Arc<Replica>, token: &'static str) -> JoinHandle<String> {
+    let replica = replica.clone();
+    tokio::spawn(async move { get(&replica, token).await })
 }
 
 #[tokio::test]
@@ -96,4 +126,28 @@ async fn unscoped_response_to_credentials_leaves_nothing_in_redis() {
     is_open.store(true, Ordering::SeqCst);
     assert_eq!((get(&first, "ann").await, get(&first, "ann").await), ("3".into(), "3".into()));
     assert_ne!(server.command("KEYS site:http:*"), "*0\r\n");
+}
+
+/// The gate has allowed the request before it waits for the fill of another replica.
+#[tokio::test]
+async fn session_that_ends_during_a_wait_for_another_replica_gets_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let (revoked, first_gate, other_gate) =
+        (Arc::new(AtomicBool::new(false)), Gate::closed(), Gate::closed());
+    let first = waiting_replica(&server, Arc::default(), first_gate.clone());
+    let other = waiting_replica(&server, revoked.clone(), other_gate.clone());
+    first_gate.open(1);
+    assert_eq!((get(&first, "ann").await, get(&other, "ann").await), ("ann 1".into(), "ann 1".into()));
+    assert!(first.cache.purge_tag("t").await.is_everywhere());
+    tokio::time::sleep(LAG + LAG).await;
+    first_gate.arrival().await;
+    let filling = spawn_get(&first, "ann");
+    first_gate.arrival().await;
+    let waiting = spawn_get(&other, "ann");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    revoked.store(true, Ordering::SeqCst);
+    first_gate.open(1);
+    other_gate.open(1);
+    assert_eq!((filling.await.unwrap(), waiting.await.unwrap()), ("ann 2".into(), "ann 1".into()));
+    assert_eq!(other.calls(), 1, "the handler has answered");
 }
