@@ -195,7 +195,14 @@ where
         if let Some(first) = self.first_variant.get() {
             return Ok(first.clone());
         }
-        let record = VaryRecord::new(plan.scope, plan.vary.clone(), stored.stamp.copy());
+        let (scope, fields, stamp) = (plan.scope, plan.vary.clone(), stored.stamp.copy());
+        #[cfg(feature = "shared")]
+        let record = match self.shared.record_id(plan) {
+            Some(id) => VaryRecord::with_id(id, scope, fields, stamp),
+            None => VaryRecord::new(scope, fields, stamp),
+        };
+        #[cfg(not(feature = "shared"))]
+        let record = VaryRecord::new(scope, fields, stamp);
         let key = key::with_key_buffer(|key| {
             record.write_key(key, self.requester.principal(), &self.request_headers)?;
             Ok(Key::new(key))

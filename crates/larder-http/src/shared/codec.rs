@@ -102,7 +102,7 @@ fn write_head(out: &mut Vec<u8>, kind: u8, key: &Key) -> Option<()> {
     Some(())
 }
 
-fn number(scope: Option<Scope>) -> Option<u8> {
+pub(super) fn number(scope: Option<Scope>) -> Option<u8> {
     SCOPES.iter().position(|other| *other == scope).map(|number| number as u8)
 }
 

@@ -8,6 +8,7 @@ use http::Request;
 use larder::{Committed, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue, Validity};
 use larder_engine::{Load, Ttl};
 use tokio::time::sleep;
+use twox_hash::XxHash3_128;
 
 use super::codec::{self, SharedEntry, SharedResponse};
 use super::{SharedStore, redis_key, tags};
@@ -37,6 +38,18 @@ pub(crate) struct FillShare {
 impl FillShare {
     pub(crate) fn has_lease(&self) -> bool {
         self.lease.is_some()
+    }
+
+    /// The id of the record that this fill makes. Another replica that loads at the same time makes the same record: both
+    /// find the variants of each other, whoever of them stores it. `None` if nothing is stored in Redis.
+    pub(crate) fn record_id(&self, plan: &Plan) -> Option<u128> {
+        let mut parts = self.lease.as_ref()?.id()?.to_le_bytes().to_vec();
+        parts.push(codec::number(plan.scope)?);
+        for field in &plan.vary {
+            parts.extend_from_slice(field.as_str().as_bytes());
+            parts.push(b',');
+        }
+        Some(XxHash3_128::oneshot(&parts))
     }
 
     /// Ends the wait of other replicas: the response will not be stored.
@@ -274,56 +287,56 @@ where
         }
     }
 
+    /// Whether the record of the resource does not fit its response: that varies by other fields, or has another scope.
+    fn has_other_record(&self, plan: &Plan) -> bool {
+        let record = self.location.variant.as_ref().map(|(record, _)| record);
+        record.is_some_and(|record| *record.fields() != *plan.vary || record.scope() != plan.scope)
+    }
+
     /// Stores a complete response in Redis, and gives it the copy that judges it from now on.
     pub(crate) async fn share(&mut self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
-        let (Some(mut lease), Some(store)) = (self.shared.lease.take(), self.core().shared.clone()) else {
-            return stored;
-        };
-        if matches!(self.role, FillRole::Unticketed { .. }) {
-            match lease.also(&redis_key(self.location.key())).await {
-                Some(later) => lease = later,
+        let Some(store) = self.core().shared.clone() else { return stored };
+        let (resource, mut key) = (self.location.resource.clone(), self.location.key().clone());
+        let has_other_record = self.has_other_record(plan);
+        if has_other_record {
+            key = resource.clone();
+            // Nobody must find the old record, and all must find the new one.
+            _ = store.view.delete(&redis_key(&key)).await;
+        }
+        if has_other_record || matches!(self.role, FillRole::Unticketed { .. }) {
+            let Some(lease) = &self.shared.lease else { return stored };
+            self.shared.lease = lease.also(&redis_key(&key)).await;
+            if self.shared.lease.is_none() {
                 // Another replica has stored it meanwhile. The next request gets that, and not a second record.
-                None => {
-                    self.shared.is_replaced = true;
-                    return stored;
-                }
+                self.shared.is_replaced = true;
+                return stored;
             }
         }
+        let has_record = self.location.variant.is_some() && !has_other_record;
+        let needs_record = !has_record && (!plan.vary.is_empty() || plan.is_guarded());
+        let first = needs_record.then(|| self.new_variant(&stored, plan));
+        let Some(lease) = self.shared.lease.take() else { return stored };
         let options = self.options(plan);
         let is_short = stored.complete_body().is_some_and(|body| body.len() <= store.max_body_bytes);
         let encoded = |key: &Key| codec::encode_response(key, &stored).filter(|_| is_short);
-        let resource = self.location.resource.clone();
-        let committed = match self.location.variant.clone() {
-            None if plan.vary.is_empty() && !plan.is_guarded() => {
-                store.commit(lease, encoded(&resource), &options).await
-            }
-            None => match self.new_variant(&stored, plan) {
-                Ok((record, variant)) => {
-                    // First: who finds the record must find the variant.
-                    let committed = match lease.also(&redis_key(&variant)).await {
-                        Some(lease) => store.commit(lease, encoded(&variant), &options).await,
-                        None => Committed::Here(lease.copy(&options)),
-                    };
-                    let options = tags::record_options(plan, resource.as_bytes());
-                    match store.commit(lease, codec::encode_record(&resource, &record), &options).await {
-                        Committed::Everywhere(copy) | Committed::Here(copy) => {
-                            _ = record.copy.set(copy);
-                            committed
-                        }
-                        Committed::Refused => Committed::Refused,
+        let committed = match first {
+            None => store.commit(lease, encoded(&key), &options).await,
+            // It is not stored here either.
+            Some(Err(_)) => Committed::Here(lease.copy(&options)),
+            Some(Ok((record, variant))) => {
+                // First: who finds the record must find the variant.
+                let committed = match lease.also(&redis_key(&variant)).await {
+                    Some(lease) => store.commit(lease, encoded(&variant), &options).await,
+                    None => Committed::Here(lease.copy(&options)),
+                };
+                let options = tags::record_options(plan, resource.as_bytes());
+                match store.commit(lease, codec::encode_record(&resource, &record), &options).await {
+                    Committed::Everywhere(copy) | Committed::Here(copy) => {
+                        _ = record.copy.set(copy);
+                        committed
                     }
+                    Committed::Refused => Committed::Refused,
                 }
-                // It is not stored here either.
-                Err(_) => Committed::Here(lease.copy(&options)),
-            },
-            Some((record, variant)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
-                store.commit(lease, encoded(&variant), &options).await
-            }
-            Some(_) => {
-                // The resource varies by other fields now: nobody must find the old record. The next fill stores a new one.
-                let (view, old) = (store.view.clone(), redis_key(&resource));
-                tokio::spawn(async move { view.delete(&old).await });
-                Committed::Here(lease.copy(&options))
             }
         };
         match committed {

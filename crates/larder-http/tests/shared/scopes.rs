@@ -151,3 +151,21 @@ async fn session_that_ends_during_a_wait_for_another_replica_gets_nothing() {
     assert_eq!((filling.await.unwrap(), waiting.await.unwrap()), ("ann 2".into(), "ann 1".into()));
     assert_eq!(other.calls(), 1, "the handler has answered");
 }
+
+#[tokio::test]
+async fn replicas_that_learn_of_a_scope_at_the_same_time_share_its_responses() {
+    let Some(server) = RedisServer::start() else { return };
+    let gates = [Gate::closed(), Gate::closed()];
+    let [one, other] = gates.each_ref().map(|gate| waiting_replica(&server, Arc::default(), gate.clone()));
+    let requests = [spawn_get(&one, "ann"), spawn_get(&other, "bob")];
+    for gate in &gates {
+        gate.arrival().await;
+    }
+    gates.iter().for_each(|gate| gate.open(9));
+    for request in requests {
+        request.await.unwrap();
+    }
+    let loaded = get(&one, "eve").await;
+    let calls = other.calls();
+    assert_eq!((get(&other, "eve").await, other.calls()), (loaded, calls), "not by its own handler");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use larder_http::Outcome;
-use larder_testkit::{RedisServer, eventually};
+use larder_testkit::{Gate, RedisServer, eventually};
 use tokio::task::JoinSet;
 
 use crate::support::{Replica, Reply, field, tagged};
@@ -86,4 +86,56 @@ async fn resource_that_varies_by_other_fields_gets_a_new_record() {
     eventually("redis forgets the old record", async || get(&fresh, "en").await.starts_with("en 10")).await;
     let themed = [("accept-language", "fr"), ("x-theme", "dark")];
     assert_eq!(first.send("GET", "/a", &themed).await.body, "fr 4");
+}
+
+#[tokio::test]
+async fn replicas_share_new_variants_after_the_fields_have_changed() {
+    let Some(server) = RedisServer::start() else { return };
+    let changing = |name: &'static str| {
+        Replica::new(server.url(), move |request: Request<String>, _| {
+            let languages = request.headers()["accept-language"].clone();
+            let fields = if languages == "en" { "accept-language" } else { "accept-language, x-theme" };
+            let body = format!("{name} {}", languages.to_str().unwrap());
+            async move { field(tagged(body), "vary", fields) }
+        })
+    };
+    let (first, other) = (changing("first"), changing("other"));
+    assert_eq!((get(&first, "en").await, get(&other, "en").await), ("first en".into(), "first en".into()));
+    assert_eq!(get(&first, "de").await, "first de", "it varies by another field too");
+    eventually("the other replica has the new record", async || get(&other, "de").await == "first de").await;
+    assert_eq!((get(&other, "fr").await, get(&first, "fr").await), ("other fr".into(), "other fr".into()));
+    assert_eq!((get(&first, "it").await, get(&other, "it").await), ("first it".into(), "first it".into()));
+}
+
+/// The second replica has waited in vain for the first one, so that both make a record.
+#[tokio::test]
+async fn replica_that_did_not_wait_for_a_slow_fill_shares_later_variants() {
+    let Some(server) = RedisServer::start() else { return };
+    let gate = Gate::closed();
+    let passing = gate.clone();
+    let impatient = |redis: larder::Builder| redis.lease_wait(Duration::from_millis(20));
+    let slow = Arc::new(Replica::with(
+        server.url(),
+        impatient,
+        |shared| shared,
+        move |request, call| {
+            let gate = passing.clone();
+            async move {
+                gate.pass().await;
+                page(request, call).await
+            }
+        },
+    ));
+    let other =
+        Replica::with(server.url(), impatient, |shared| shared, |request, call| page(request, 10 + call));
+    let filling = tokio::spawn({
+        let slow = slow.clone();
+        async move { get(&slow, "en").await }
+    });
+    gate.arrival().await;
+    assert_eq!(get(&other, "en").await, "en 11");
+    gate.open(9);
+    assert_eq!(filling.await.unwrap(), "en 1");
+    assert_eq!((get(&slow, "de").await, get(&other, "de").await), ("de 2".into(), "de 2".into()));
+    assert_eq!((get(&other, "fr").await, get(&slow, "fr").await), ("fr 12".into(), "fr 12".into()));
 }

@@ -56,6 +56,12 @@ pub enum Committed {
 }
 
 impl SharedLease {
+    /// The identity of the bytes that Redis has after the load, also if those are of another node that loads at the same
+    /// time: both know the same identity. No other load has it. `None` if nothing is stored in Redis.
+    pub fn id(&self) -> Option<u128> {
+        self.condition.id().map(|Id(bytes)| u128::from_le_bytes(bytes))
+    }
+
     /// What judges the bytes of this load while Redis does not have them: those of a load that is still running, or that
     /// are kept on this node only. It is dead after an invalidation since the start of the load.
     pub fn copy(&self, options: &WriteOptions) -> SharedCopy {

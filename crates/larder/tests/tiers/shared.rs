@@ -430,6 +430,20 @@ async fn unleased_load_may_take_a_lease_later() {
 }
 
 #[tokio::test]
+async fn nodes_that_load_at_the_same_time_know_one_identity() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let leased = lease(&a, "k").await;
+    let unleased = b.unleased(b"k").await;
+    assert_eq!(unleased.id(), None);
+    let beside = unleased.also(b"k").await.expect("redis has no bytes");
+    assert!(leased.id().is_some());
+    assert_eq!(beside.id(), leased.id());
+    assert_ne!(lease(&a, "other").await.id(), leased.id());
+}
+
+#[tokio::test]
 async fn cache_without_redis_has_copies_too() {
     let cache = crate::in_memory();
     let view = cache.shared("s");
