@@ -23,6 +23,7 @@ use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::buffer::FillBuffer;
+use crate::cache::CacheCore;
 use crate::chunks::Chunks;
 use crate::conditional::{self, REPEATED_IN_304};
 #[cfg(feature = "shared")]
@@ -38,8 +39,6 @@ use crate::private::Share;
 use crate::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::range::{self, BodyRange};
 use crate::seconds::SecondsValues;
-#[cfg(feature = "shared")]
-use crate::shared::is_of_handler;
 use crate::stats::Counters;
 use crate::status::{CACHE_STATUS, Outcome};
 use crate::vary::VaryRecord;
@@ -202,9 +201,11 @@ impl StoredResponse {
     }
 
     /// The tags that its handler has named.
-    pub(crate) fn tag_names(&self) -> impl Iterator<Item = &str> {
+    #[cfg_attr(not(feature = "shared"), expect(unused_variables, reason = "no copy has tags"))]
+    pub(crate) fn tag_names<'a>(&'a self, core: &'a CacheCore) -> impl Iterator<Item = &'a str> {
         #[cfg(feature = "shared")]
-        let of_copy = self.copy().into_iter().flat_map(|copy| copy.tags().filter(|tag| is_of_handler(tag)));
+        let of_copy =
+            self.copy().into_iter().flat_map(|copy| copy.tags().filter(|tag| core.is_of_handler(tag)));
         #[cfg(not(feature = "shared"))]
         let of_copy = std::iter::empty();
         self.tag_names.iter().map(|tag| &**tag).chain(of_copy)

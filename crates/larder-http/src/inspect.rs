@@ -129,7 +129,7 @@ impl CacheCore {
             age: Duration::from_millis(stored.age_ms(now)),
             ttl,
             grace: kept_for.map(|kept_for| kept_for.saturating_sub(ttl)),
-            tags: stored.tag_names().map(str::to_owned).collect(),
+            tags: stored.tag_names(self).map(str::to_owned).collect(),
             bytes: stored.bytes(),
             is_filling: stored.is_filling(),
         }

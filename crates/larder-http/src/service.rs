@@ -271,7 +271,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         timer.record(&core.counters.hit_time);
         if let Some(sampled) = Sampled::draw() {
             let route = route_of(request.extensions(), stored);
-            core.counters.record_use(sampled, key::target(request).path(), route, stored.tag_names());
+            core.counters.record_use(sampled, key::target(request).path(), route, stored.tag_names(core));
         }
         response
     }

@@ -28,7 +28,6 @@ use crate::entry::StoreValue;
 use crate::key::Key;
 
 pub(crate) use fill::{FillShare, begin};
-pub(crate) use tags::is_of_handler;
 
 /// What a cache shares with other replicas, and how.
 #[derive(Debug)]
@@ -112,6 +111,11 @@ impl CacheCore {
             judged => judged,
         };
         self.allow_stale(validity, value)
+    }
+
+    /// Whether a tag of a shared entry is one of its handler.
+    pub(crate) fn is_of_handler(&self, tag: &str) -> bool {
+        tags::is_named(tag) && self.shared.as_ref().is_none_or(|store| !store.view.has_tag(tag))
     }
 
     /// Marks a response that other replicas allow only as a stale one; it is dead if it is never served stale.

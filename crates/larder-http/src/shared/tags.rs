@@ -42,8 +42,8 @@ pub(super) fn of_principal(principal: &str) -> Box<str> {
     hashed("principal", principal.as_bytes())
 }
 
-/// Whether a tag of an entry is one of its handler, and not a hash.
-pub(crate) fn is_of_handler(tag: &str) -> bool {
+/// Whether a tag of an entry was named, and is not a hash.
+pub(super) fn is_named(tag: &str) -> bool {
     let hash = tag.strip_prefix(HASHED).and_then(|kind| Some(kind.split_once(':')?.1));
     hash.is_none_or(|hash| hash.len() != 32)
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
-use larder_http::{Cached, Outcome, Reason};
+use http::{Request, StatusCode};
+use larder_http::{Cached, HttpCache, Outcome, Reason};
 use larder_testkit::{Gate, RedisServer, eventually};
 use tokio::task::JoinSet;
+use tower::{Layer, ServiceExt};
 
 use crate::support::{MINUTE, Replica, cached, field, plain, tagged};
 
@@ -136,6 +137,24 @@ async fn long_body_stays_on_its_replica_and_is_purged_there() {
     assert!(other.cache.purge_tag("t").await.is_everywhere());
     assert_eq!(other.body("/a").await, "a long body of other, 2");
     eventually("the purge reaches it", async || first.body("/a").await == "a long body of first, 2").await;
+}
+
+#[tokio::test]
+async fn top_tags_are_those_of_the_handlers() {
+    let Some(server) = RedisServer::start() else { return };
+    let space = |redis: larder::Cache| redis.space("tenant").shared("http");
+    let [replica] = Replica::site(&server);
+    let in_space = HttpCache::builder().shared(space(replica.redis.clone())).build().unwrap();
+    let service = in_space.layer().layer(replica.handler());
+    let request = || Request::get("/a").header("host", "site.example").body(String::new()).unwrap();
+    for _ in 0..2_000 {
+        replica.body("/a").await;
+        service.clone().oneshot(request()).await.unwrap();
+    }
+    for stats in [replica.cache.stats(), in_space.stats()] {
+        let tags: Vec<_> = stats.top_tags.iter().map(|top| String::from_utf8_lossy(&top.key)).collect();
+        assert_eq!(tags, ["t"]);
+    }
 }
 
 #[tokio::test]

@@ -197,6 +197,11 @@ impl SharedView {
         }))
     }
 
+    /// Whether every entry of this view has the tag: it is the view's own, or that of a space above it.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.0.config.tags.iter().any(|own| **own == *tag)
+    }
+
     fn coordinator(&self) -> &Arc<Coordinator> {
         &self.0.coordinator
     }
