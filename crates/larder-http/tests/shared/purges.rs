@@ -176,3 +176,22 @@ async fn purge_by_a_handler_reaches_other_replicas() {
     // Not always "first 2": what is filled before Redis confirms the purge is purged too.
     eventually("the other replica forgets", async || other.body("/a").await != "0:1").await;
 }
+
+/// The request has left its context to a thread of the application, which knows of no runtime.
+#[tokio::test]
+async fn purge_by_a_thread_of_a_handler_reaches_other_replicas() {
+    let Some(server) = RedisServer::start() else { return };
+    let [other] = Replica::site(&server);
+    let (contexts, received) = std::sync::mpsc::channel();
+    let first = Replica::new(server.url(), move |request, call| {
+        let ctx = request.extensions().get::<larder_http::CacheCtx>().expect("behind the cache");
+        contexts.send(ctx.clone()).unwrap();
+        async move { tagged(format!("first {call}")) }
+    });
+    first.send("POST", "/orders", &[]).await;
+    let ctx = received.recv().unwrap();
+    assert_eq!((other.body("/a").await, first.body("/a").await), ("0:1".into(), "0:1".into()));
+    std::thread::spawn(move || ctx.purge_tag("t")).join().unwrap();
+    assert_eq!(first.body("/a").await, "first 2", "at once on this replica");
+    eventually("the other replica forgets", async || other.body("/a").await != "0:1").await;
+}
