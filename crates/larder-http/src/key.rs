@@ -310,8 +310,8 @@ fn request_authority<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str
     }
 }
 
-/// Appends the authority in lower case and without an empty port or the default one of the scheme; rejects one that is not a host, or a
-/// host with a port.
+/// Appends the authority in lower case and without an empty port or the default one of the scheme; rejects one that is not a
+/// host, or a host with a port.
 fn write_authority(key: &mut Vec<u8>, scheme: &str, authority: &str) -> Result<(), Reason> {
     let start = key.len();
     key.extend_from_slice(authority.as_bytes());
