@@ -33,19 +33,24 @@ pub(super) fn getdel(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = cx.now_ms();
-    match (args.get(2), args.get(3)) {
-        (None, _) => get(cx, args),
-        (Some(option), None) if option.eq_ignore_ascii_case(b"PERSIST") => {
-            reply_and_update(cx, &args[1], || Ok(EntryOp::Expire(Expiry::Never)))
+    let (mut time, mut persists) = (None, false);
+    let mut words = args.skip(2).iter();
+    while let Some(word) = words.next() {
+        if time.is_none() && word.eq_ignore_ascii_case(b"PERSIST") {
+            persists = true;
+        } else if persists {
+            return Err(CommandError::Syntax);
+        } else {
+            time = Some(TimeUnit::with_argument(word, &mut words, time)?);
         }
-        (Some(option), Some(time)) if args.len() == 4 => {
-            let unit = TimeUnit::from_option(option).ok_or(CommandError::Syntax)?;
-            reply_and_update(cx, &args[1], || {
-                let deadline = unit.deadline(time, now_ms, "getex")?;
-                Ok(if deadline <= now_ms { EntryOp::Remove } else { EntryOp::Expire(Expiry::At(deadline)) })
-            })
-        }
-        _ => Err(CommandError::Syntax),
+    }
+    match time {
+        Some((unit, text)) => reply_and_update(cx, &args[1], || {
+            let deadline = unit.deadline(text, now_ms, "getex")?;
+            Ok(if deadline <= now_ms { EntryOp::Remove } else { EntryOp::Expire(Expiry::At(deadline)) })
+        }),
+        None if persists => reply_and_update(cx, &args[1], || Ok(EntryOp::Expire(Expiry::Never))),
+        None => get(cx, args),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) enum TimeUnit {
 
 impl TimeUnit {
     /// The unit of a time option of `SET` and `GETEX`.
-    pub(super) fn from_option(option: &[u8]) -> Option<TimeUnit> {
+    fn from_option(option: &[u8]) -> Option<TimeUnit> {
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
         match option.len() {
             2 if is(b"EX") => Some(TimeUnit::Seconds),
@@ -29,6 +29,17 @@ impl TimeUnit {
             4 if is(b"PXAT") => Some(TimeUnit::UnixMillis),
             _ => None,
         }
+    }
+
+    /// Reads the argument of a time option. A repeated option replaces the one `before`; a different one is an error.
+    pub(super) fn with_argument<'a>(
+        option: &[u8],
+        words: &mut impl Iterator<Item = &'a [u8]>,
+        before: Option<(TimeUnit, &'a [u8])>,
+    ) -> Result<(TimeUnit, &'a [u8]), CommandError> {
+        let is_allowed = |unit: &TimeUnit| before.is_none_or(|(before, _)| before == *unit);
+        let unit = TimeUnit::from_option(option).filter(is_allowed);
+        unit.zip(words.next()).ok_or(CommandError::Syntax)
     }
 
     /// `number` in this unit as milliseconds of Unix time; `None` on overflow.
@@ -57,8 +68,16 @@ impl TimeUnit {
     }
 }
 
-/// The index of a database.
-pub(super) fn database_index(number: i64) -> Result<u8, CommandError> {
+/// Parses the index of a database.
+pub(super) fn database_index(text: &[u8]) -> Result<u8, CommandError> {
+    let number = i32::try_from(integer(text)?).map_err(|_| {
+        CommandError::Fixed("ERR value is out of range, value must between -2147483648 and 2147483647")
+    })?;
+    database_of(number)
+}
+
+/// The index of the database with this number.
+pub(super) fn database_of(number: i32) -> Result<u8, CommandError> {
     let index = u8::try_from(number).ok().filter(|index| usize::from(*index) < DATABASE_COUNT);
     index.ok_or(CommandError::Fixed("ERR DB index is out of range"))
 }

@@ -2,7 +2,7 @@
 
 use larder_resp::Args;
 
-use super::options::{database_index, integer};
+use super::options::{database_index, database_of, integer};
 use super::{CommandError, Context, Outcome};
 use crate::db::{Key, LockedKeys};
 
@@ -47,7 +47,7 @@ pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if option.eq_ignore_ascii_case(b"REPLACE") {
             replaces = true;
         } else if option.eq_ignore_ascii_case(b"DB") {
-            to_database = database_index(integer(options.next().ok_or(CommandError::Syntax)?)?)?;
+            to_database = database_index(options.next().ok_or(CommandError::Syntax)?)?;
         } else {
             return Err(CommandError::Syntax);
         }
@@ -63,7 +63,7 @@ pub(super) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let index = database_index(integer(&args[2])?)?;
+    let index = database_index(&args[2])?;
     let own = cx.session.database();
     if index == own {
         return Err(SAME_KEY);
@@ -112,9 +112,10 @@ fn move_entry(
 }
 
 pub(super) fn swapdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let first = integer(&args[1]).map_err(|_| CommandError::Fixed("ERR invalid first DB index"))?;
-    let second = integer(&args[2]).map_err(|_| CommandError::Fixed("ERR invalid second DB index"))?;
-    let (first, second) = (database_index(first)?, database_index(second)?);
+    let number = |text| integer(text).ok().and_then(|number| i32::try_from(number).ok());
+    let first = number(&args[1]).ok_or(CommandError::Fixed("ERR invalid first DB index"))?;
+    let second = number(&args[2]).ok_or(CommandError::Fixed("ERR invalid second DB index"))?;
+    let (first, second) = (database_of(first)?, database_of(second)?);
     let store = &cx.state.store;
     let _locks = cx.held.is_none().then(|| store.lock_everything());
     store.swap_databases(first, second);

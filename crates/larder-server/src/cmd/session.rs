@@ -2,7 +2,7 @@
 
 use larder_resp::{Args, Protocol};
 
-use super::options::{database_index, integer};
+use super::options::database_index;
 use super::{CommandError, Context, Outcome, pubsub};
 use crate::session::{Replies, TurnEnd};
 
@@ -28,7 +28,7 @@ pub(super) fn echo(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    cx.session.select(database_index(integer(&args[1])?)?);
+    cx.session.select(database_index(&args[1])?);
     cx.ok()
 }
 

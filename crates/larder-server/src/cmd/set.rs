@@ -148,11 +148,10 @@ fn parse<'a>(cx: &Context<'_>, options: Args<'a>) -> Result<Options<'a>, Command
             parsed.get = true;
         } else if is(b"KEEPTTL") && time.is_none() {
             keep_ttl = true;
+        } else if keep_ttl {
+            return Err(CommandError::Syntax);
         } else {
-            // A repeated option replaces the first one; a different time option is an error.
-            let is_allowed = |unit: &TimeUnit| !keep_ttl && time.is_none_or(|(before, _)| before == *unit);
-            let unit = TimeUnit::from_option(word).filter(is_allowed);
-            time = Some(unit.zip(words.next()).ok_or(CommandError::Syntax)?);
+            time = Some(TimeUnit::with_argument(word, &mut words, time)?);
         }
     }
     parsed.expiry = match time {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use larder_resp::{Args, ArgsBuffer};
 
-use super::options::{database_index, integer};
+use super::options::database_index;
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome, answer, run, script, special};
@@ -225,7 +225,7 @@ fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> O
             keys.extend(names.into_iter().map(|name| Key { space: spaces.of(database), name }));
         }
         if spec.name == "select"
-            && let Some(Ok(selected)) = integer(&args[1]).ok().map(database_index)
+            && let Ok(selected) = database_index(&args[1])
         {
             database = selected;
         }
