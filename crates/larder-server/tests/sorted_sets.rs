@@ -200,6 +200,8 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "ZMPOP 9223372036854775807 s MAX",
     "ZMPOP 1 s FOO",
     "ZMPOP 1 s MIN COUNT",
+    "ZMPOP 1 s MIN COUNT 0 MAX",
+    "ZMPOP 1 s MIN COUNT 1 MAX",
     "ZMPOP 1 s MIN COUNT 0",
     "ZMPOP 1 s MIN COUNT x",
     "ZMPOP 1 s MIN COUNT 1 COUNT 1",

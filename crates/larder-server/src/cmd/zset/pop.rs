@@ -74,13 +74,16 @@ pub(in super::super) fn zmpop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(b"MAX") => End::Max,
         _ => return Err(CommandError::Syntax),
     };
-    let most = match (options.get(1), options.get(2), options.len()) {
-        (None, ..) => 1,
-        (Some(word), Some(number), 3) if word.eq_ignore_ascii_case(b"COUNT") => {
+    let most = match (options.get(1), options.get(2)) {
+        (None, _) => 1,
+        (Some(word), Some(number)) if word.eq_ignore_ascii_case(b"COUNT") => {
             positive(number, "ERR count should be greater than 0")?
         }
         _ => return Err(CommandError::Syntax),
     };
+    if options.len() > 3 {
+        return Err(CommandError::Syntax);
+    }
     let names = || args.skip(2).iter().take(key_count);
     let (db, mut locked) = cx.lock(names);
     for name in names() {
