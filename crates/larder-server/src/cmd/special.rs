@@ -18,7 +18,9 @@ pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>
     if replies == Replies::SkipNext {
         cx.session.set_replies(Replies::On);
     }
-    cx.session.is_muted = replies != Replies::On && !turns_replies_on(args);
+    // In a transaction it takes effect with `EXEC`.
+    let turns_on = cx.session.transaction().is_none() && turns_replies_on(args);
+    cx.session.is_muted = replies != Replies::On && !turns_on;
     check_and_execute(cx, index, args);
     cx.session.is_muted = false;
 }
