@@ -71,6 +71,8 @@ const EVENTS: &[(&str, usize)] = &[
     ("ZREMRANGEBYSCORE z 100 200", 0),
     ("ZREM z c", 2),
     ("ZREMRANGEBYRANK y 0 -1", 2),
+    ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$", 2),
+    ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$ REPLACE", 2),
     ("PFADD h a", 2),
     ("PFADD h a", 0),
     ("PFCOUNT h", 0),

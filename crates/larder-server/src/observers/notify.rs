@@ -93,7 +93,7 @@ impl Notifications {
             Event::Stored { is_new, is_timed } => {
                 let event = store_event(command);
                 // These remove the former entry first.
-                if is_new || matches!(event, "rename_to" | "copy_to") {
+                if is_new || matches!(event, "rename_to" | "copy_to" | "restore") {
                     send(b'n', "new");
                 }
                 send(class_of(group), event);
