@@ -699,7 +699,7 @@ pub(crate) fn requests() -> impl Strategy<Value = Vec<String>> {
             .prop_map(|(c, k, n)| format!("{c} {k} {n}")),
         4 => (key(), moment(), option()).prop_map(|(k, at, o)| format!("EXPIREAT {k} {at} {o}")),
         2 => (key(), moment(), option()).prop_map(|(k, at, o)| format!("PEXPIREAT {k} {at}000 {o}")),
-        2 => (key(), one(&["PERSIST", "EX 1000", "PX 1000000", "EXAT 1", "EXAT 4000000000", "EX 0"]))
+        2 => (key(), one(&["PERSIST", "EX 1000", "PX 1000000", "EXAT 1", "EXAT 4000000000", "EX 0", "EX 0 EX 1000"]))
             .prop_map(|(k, o)| format!("GETEX {k} {o}")),
         1 => (key(), value(), key(), value()).prop_map(|(k, v, l, w)| format!("MSET {k} {v} {l} {w}")),
         1 => (key(), value(), key(), value()).prop_map(|(k, v, l, w)| format!("MSETNX {k} {v} {l} {w}")),

@@ -1,10 +1,16 @@
 //! Keyspace notifications: the same events as in Redis.
 
+use std::cell::RefCell;
+
 use larder_resp::{Frame, Protocol};
 use larder_server::{ByteSize, Config};
 use larder_testkit::RedisServer;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
-use crate::differential::{Pair, words};
+use crate::differential::{Pair, requests, words};
+use crate::sorted_sets;
 use crate::support::TestServer;
 
 /// A command and the number of its events, each in two channels.
@@ -113,6 +119,38 @@ fn events_equal_those_of_redis() {
         subscriber.compare_received(command, events).unwrap();
     }
     subscriber.compare(&words("PING")).unwrap();
+}
+
+/// Whether the events of a command, and when they happen, are those of Redis.
+fn has_equal_events(command: &[String]) -> bool {
+    let is_deadline = |word: &String| word == "EXAT" || word == "PXAT";
+    // A deadline in the past may be reported at any time.
+    command[0] != "ZMPOP" && !(command[0] == "SET" && command.iter().any(is_deadline))
+}
+
+#[test]
+fn random_commands_have_equal_events() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let [mut subscriber, mut other] = [(); 2].map(|()| Pair::connect(&redis, &server));
+    other.call(&words("CONFIG SET notify-keyspace-events KEA"));
+    subscriber.call(&words("PSUBSCRIBE __key*__:*"));
+    let pairs = RefCell::new([subscriber, other]);
+    let commands = prop_oneof![requests(), sorted_sets::requests()]
+        .prop_filter("the events differ from those of Redis", |command| has_equal_events(command));
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
+    let outcome = runner.run(&vec(commands, 1..60), |commands| {
+        let [subscriber, other] = &mut *pairs.borrow_mut();
+        [words("SELECT 0"), words("FLUSHALL")].iter().chain(&commands).try_for_each(|command| {
+            other.call(command);
+            let compared = subscriber.compare_pipeline(&[]);
+            compared.map_err(|error| TestCaseError::fail(format!("{command:?}: {error}")))
+        })
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
 }
 
 #[test]

@@ -479,7 +479,7 @@ fn sets_around_the_limits_of_a_form_get_equal_replies() {
     }
 }
 
-fn requests() -> impl Strategy<Value = Vec<String>> {
+pub(crate) fn requests() -> impl Strategy<Value = Vec<String>> {
     let key = || prop_oneof![3 => Just("a"), 3 => Just("b"), 1 => Just("c")].prop_map(str::to_owned);
     // All scores are halves, so that sums are exact in any order.
     let score = || {
