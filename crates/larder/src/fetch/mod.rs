@@ -43,7 +43,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use view_state::ViewState;
-use waiting::{Call, answer_or_stale, follow, is_loaded_after, is_servable};
+use waiting::{Call, answer_or_stale, follow, is_loaded_by, is_servable};
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
@@ -263,8 +263,9 @@ where
                     return Ok(answered.expect("only a bulk loader leaves a key out"));
                 }
                 MemoryLookup::Follow(waiter) => {
+                    let load_began = waiter.follower.began();
                     match follow(&self.view, &call, &self.key, waiter, Instant::now()).await {
-                        Ok(Ok(fetched)) if self.refresh && !is_loaded_after(&fetched, called_at) => {
+                        Ok(Ok(fetched)) if self.refresh && !is_loaded_by(&fetched, load_began) => {
                             self.lookup(&call, called_at).await
                         }
                         Ok(outcome) => return outcome,

@@ -30,11 +30,11 @@ impl Call {
     }
 }
 
-/// Whether the value comes from a loader that ended after this moment, or is served because that loader failed or was
-/// slow. The load began after this moment too, but it may have found the value in a tier.
-pub(super) fn is_loaded_after<V>(fetched: &Fetched<V>, moment: Duration) -> bool {
+/// Whether a value, which a load that began then has delivered, comes from its loader, or is served because that loader failed
+/// or was slow. The load may have found the value in a tier instead, also in memory, where a load before it has stored it.
+pub(super) fn is_loaded_by<V>(fetched: &Fetched<V>, load_began: Duration) -> bool {
     let state = fetched.state();
-    fetched.source() == Source::Stale || (!state.promoted && state.stored_at > moment)
+    fetched.source() == Source::Stale || (!state.promoted && state.stored_at > load_began)
 }
 
 /// Waits for the answer of a load that this caller leads, or serves stale after the soft timeout.

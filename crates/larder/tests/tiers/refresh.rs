@@ -120,6 +120,27 @@ async fn refresh_takes_lease_from_older_load_of_other_node() {
     assert_eq!(fetched(&third, "k", 3).await, 2, "redis has the value of the refresh");
 }
 
+/// The refresh took it for the value of the load that it followed, because it was stored after the call.
+#[tokio::test]
+async fn refresh_takes_no_value_of_older_load_that_a_later_one_finds_in_memory() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(10)));
+    let view: View<str, u32> = cache.view("n");
+    let (gate, older) = begun(&view, 1).await;
+    let mut refresh = Box::pin(refreshed(view.clone(), 2));
+    assert!(poll_once(&mut refresh).await.is_none(), "the older load is running");
+    // What memory has must be compared with Redis from now on.
+    server.command("ACL SETUSER default -subscribe");
+    server.command("CLIENT KILL TYPE pubsub");
+    eventually("memory alone is not served any more", async || !cache.coherence().memory_trusted).await;
+    gate.open(1);
+    assert_eq!(older.await.expect("no panic"), 1);
+    let mut fetch = Box::pin(fetched(&view, "k", 3));
+    assert!(poll_once(&mut fetch).await.is_none(), "it compares");
+    assert!(poll_once(&mut refresh).await.is_none());
+    assert_eq!((fetch.await, refresh.await), (1, 2));
+}
+
 #[tokio::test]
 async fn refresh_by_ticket_of_failed_load_loads() {
     let _deadline = Deadline::start();
