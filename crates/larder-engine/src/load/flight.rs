@@ -12,6 +12,7 @@ pub(crate) struct Flight<V> {
     state: Mutex<State<V>>,
     /// When it began, on the cache's clock.
     pub(super) began: Duration,
+    /// What its leader lets others do meanwhile.
     pub(super) leader: Leader,
     /// Whether anyone has followed it. Read and written while the shard is locked.
     followed: AtomicBool,
