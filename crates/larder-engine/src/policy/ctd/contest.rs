@@ -76,6 +76,17 @@ struct Observation {
 const NOTHING: Observation =
     Observation { loser: 0, keeper: NONE, keeper_rank: 0, class: Class(0), admitted: false };
 
+impl Observation {
+    /// Whether the entry that stayed is still there and was used since.
+    fn keeper_was_used(&self, entries: &impl Entries) -> bool {
+        self.keeper != NONE
+            && entries.is_used(self.keeper)
+            && entries.mark(self.keeper) & IN_MAIN != 0
+            && entries.mark(self.keeper) & (MAX_HITS | USED) != 0
+            && entries.rank(self.keeper) as u16 == self.keeper_rank
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Contest {
     /// The part of the weights that all classes share.
@@ -83,8 +94,8 @@ pub(super) struct Contest {
     weights: [f32; 2 * LEAD_COUNT],
     /// By the rank of the key that left; empty until the first eviction.
     observations: Box<[Observation]>,
-    /// How many more contests are recorded before the first is learned from.
-    untaught: usize,
+    /// For how many more evictions `learn` looks for keepers that were used.
+    looks: usize,
     /// The index of an observation whose loser was inserted again.
     returned: Option<usize>,
     /// One in this many contests is observed.
@@ -101,7 +112,7 @@ impl Contest {
             bias: 0.0,
             weights: weights.try_into().expect("one weight for each class"),
             observations: Box::default(),
-            untaught: 0,
+            looks: 0,
             returned: None,
             sampled_of: 1,
             random: 0x2545_f491_4f6c_dd1d,
@@ -114,8 +125,7 @@ impl Contest {
         self.observations = vec![NOTHING; count].into();
         self.returned = None;
         self.sampled_of = (entries / count).max(1) as u64;
-        // A key that returns soon is seen sooner than an entry that is used late: what the first observations tell is biased.
-        self.untaught = count / 2;
+        self.looks = entries;
     }
 
     pub(super) fn bytes_allocated(&self) -> usize {
@@ -152,7 +162,6 @@ impl Contest {
         }
         let index = self.index(loser.rank);
         self.settle(entries, index, false);
-        self.untaught = self.untaught.saturating_sub(1);
         entries.set_mark(keeper.slot, entries.mark(keeper.slot) & !USED);
         self.observations[index] = Observation {
             loser: loser.rank,
@@ -182,34 +191,49 @@ impl Contest {
     /// then are the entries accessible.
     #[inline]
     pub(super) fn inserted(&mut self, rank: u32) {
-        let index = self.index(rank);
-        let observation = self.observations.get(index);
-        if observation.is_some_and(|observation| observation.keeper != NONE && observation.loser == rank) {
-            self.returned = Some(index);
+        if self.awaits(rank) {
+            self.returned = Some(self.index(rank));
         }
     }
 
-    /// Learns from the key that was inserted again.
+    /// Whether a key of this rank had to leave in an observed contest whose outcome is open.
+    #[inline]
+    pub(super) fn awaits(&self, rank: u32) -> bool {
+        let observation = self.observations.get(self.index(rank));
+        observation.is_some_and(|observation| observation.keeper != NONE && observation.loser == rank)
+    }
+
+    /// Learns from the key that was inserted again; at the start, also from a keeper that was used.
     #[inline]
     pub(super) fn learn(&mut self, entries: &impl Entries) {
         if let Some(index) = self.returned.take() {
             self.settle(entries, index, true);
         }
+        if self.looks > 0 {
+            self.look(entries);
+        }
+    }
+
+    /// Settles one of the observations, if its keeper was used. A loser that returns is seen at once, but a keeper that was
+    /// used only when its observation ends, so without this the first observations would speak for the newcomers alone.
+    #[cold]
+    fn look(&mut self, entries: &impl Entries) {
+        self.looks -= 1;
+        let index = self.looks % self.observations.len();
+        if self.observations[index].keeper_was_used(entries) {
+            self.settle(entries, index, false);
+        }
     }
 
     /// Ends an observation. If neither of the two entries was requested, there is nothing to learn from it.
     fn settle(&mut self, entries: &impl Entries, index: usize, loser_returned: bool) {
-        let Observation { keeper, keeper_rank, class, admitted, .. } =
-            std::mem::replace(&mut self.observations[index], NOTHING);
-        if keeper == NONE || self.untaught > 0 {
+        let observation = std::mem::replace(&mut self.observations[index], NOTHING);
+        if observation.keeper == NONE {
             return;
         }
-        let keeper_was_first = entries.is_used(keeper)
-            && entries.mark(keeper) & IN_MAIN != 0
-            && entries.mark(keeper) & (MAX_HITS | USED) != 0
-            && entries.rank(keeper) as u16 == keeper_rank;
+        let keeper_was_first = observation.keeper_was_used(entries);
         if keeper_was_first || loser_returned {
-            self.adjust(class, keeper_was_first == admitted);
+            self.adjust(observation.class, keeper_was_first == observation.admitted);
         }
     }
 
