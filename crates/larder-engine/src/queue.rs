@@ -208,7 +208,8 @@ impl Queue {
         if least <= self.ring.len() {
             return self.close_holes(slots);
         }
-        let capacity = sizes::at_least(least);
+        // As far as the entries of the table may need it, the ring grows by a half: each growth is a walk.
+        let capacity = sizes::at_least(least).max((least + least / 2).min(slots.len() - slots.len() / SPARE_SHARE));
         let mut ring = Packed::new(capacity, slots.width());
         let mut ranks = Array::filled(capacity, 0);
         for (index, entry) in (0..).zip(self.iter()) {

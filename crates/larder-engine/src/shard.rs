@@ -271,7 +271,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Stores an entry for a key that has none. Its weight is already reserved. Other entries may move to other slots.
     pub(crate) fn insert(&mut self, hash: u64, record: Record<K, V>, weight: u64, deadline: u64, now: u64) {
-        if let Some(groups) = self.table.growth_target(self.expected) {
+        if let Some(groups) = self.table.growth_target(self.expected, !self.slots.is_weighed()) {
             self.grow(groups, now);
         }
         if let Some(partitions) = &mut self.partitions {

@@ -48,6 +48,11 @@ impl Slots {
         larger
     }
 
+    /// How many slots there are.
+    pub(crate) fn len(&self) -> usize {
+        self.queue_indices.len()
+    }
+
     /// Whether weights are stored.
     pub(crate) fn is_weighed(&self) -> bool {
         self.weighed

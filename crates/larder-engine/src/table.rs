@@ -155,15 +155,20 @@ impl Table {
     }
 
     /// The number of groups to grow to before the next entry is added; `None` if there is room. The table grows by a
-    /// seventh to a fourth, but not beyond what `expected` entries need unless it has to.
-    pub(crate) fn growth_target(&self, expected: usize) -> Option<usize> {
+    /// seventh to a fourth, but not beyond what `expected` entries need unless it has to. If so many entries are the bound
+    /// of the cache it doubles instead, and ends where they need it: most caches become full.
+    pub(crate) fn growth_target(&self, expected: usize, is_bound: bool) -> Option<usize> {
         let now = self.groups.len();
         if self.len < now * MAX_MEAN_ENTRIES {
             return None;
         }
         let in_the_end = expected.div_ceil(MAX_MEAN_ENTRIES);
         let next = sizes::at_least(now + 1);
-        Some(if now < in_the_end { next.min(in_the_end) } else { next })
+        Some(match now < in_the_end {
+            true if is_bound => halved_while_above(in_the_end, now),
+            true => next.min(in_the_end),
+            false => next,
+        })
     }
 
     /// A hash for which [`Table::allocate`] does the same as for that of the entry in a slot, whose rank is `rank`.
@@ -322,11 +327,31 @@ fn pop_lowest(places: &mut u32) -> usize {
     place
 }
 
+/// The last of `n`, its half, its quarter and so on, each rounded up, that is above `least`, which is below `n`.
+fn halved_while_above(n: usize, least: usize) -> usize {
+    let halves = std::iter::successors(Some(n), |n| Some(n.div_ceil(2)));
+    halves.take_while(|half| *half > least).last().unwrap_or(n)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
+
+    #[test]
+    fn bounded_table_doubles_up_to_its_end() {
+        let mut table = Table::new(1);
+        let mut sizes = Vec::new();
+        for hash in 0..11 * MAX_MEAN_ENTRIES as u64 {
+            if let Some(groups) = table.growth_target(10 * MAX_MEAN_ENTRIES, true) {
+                sizes.push(groups);
+                table = Table { len: table.len, ..Table::new(groups) };
+            }
+            table.allocate(hash);
+        }
+        assert_eq!(sizes, [2, 3, 5, 10, 12]);
+    }
 
     #[test]
     fn a_group_is_half_a_cache_line() {
@@ -338,13 +363,14 @@ mod tests {
     struct Grown {
         table: Table,
         expected: usize,
+        is_bound: bool,
         /// Slots and the hashes that they were allocated for.
         model: HashMap<u32, u64>,
     }
 
     impl Grown {
         fn take(&mut self, hash: u64) {
-            if let Some(groups) = self.table.growth_target(self.expected) {
+            if let Some(groups) = self.table.growth_target(self.expected, self.is_bound) {
                 let mut larger = Table::new(groups);
                 let moved = self.model.iter().map(|(slot, hash)| {
                     let to = larger.allocate(*hash);
@@ -401,8 +427,9 @@ mod tests {
             steps in proptest::collection::vec((0u8..5, 0u64..8, any::<usize>()), 1..600),
             spread in prop_oneof![Just(1u64), Just(0x9e37_79b9_7f4a_7c15)],
             expected in 0usize..300,
+            is_bound: bool,
         ) {
-            let mut grown = Grown { table: Table::new(1), expected, model: HashMap::new() };
+            let mut grown = Grown { table: Table::new(1), expected, is_bound, model: HashMap::new() };
             for (kind, seed, nth) in steps {
                 if kind < 3 {
                     grown.take((seed + 1).wrapping_mul(spread));
@@ -456,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_known_size_costs_little_over_two_bytes_an_entry() {
-        let mut grown = Grown { table: Table::new(1), expected: 10_000, model: HashMap::new() };
+        let mut grown = Grown { table: Table::new(1), expected: 10_000, is_bound: false, model: HashMap::new() };
         for n in 0..10_000u64 {
             grown.take(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20));
         }

@@ -208,7 +208,7 @@ impl Ctd {
             self.promote(slots, entries, newcomer);
             return resident.entry;
         }
-        let lead = self.uses(newcomer) - self.uses(resident);
+        let lead = self.uses(newcomer) + 1 - self.uses(resident);
         let class = Class::of(lead, newcomer.hits > 0);
         let admitted = self.contest.admits(class);
         let (keeper, loser) = if admitted { (newcomer, resident) } else { (resident, newcomer) };
@@ -251,7 +251,7 @@ impl Ctd {
 
     fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: Contestant) {
         let Contestant { entry, hits } = newcomer;
-        self.count(entry.rank, hits);
+        self.count(entry.rank, hits + 1);
         self.window.unlink(slots, entry.slot);
         entries.set_mark(entry.slot, IN_MAIN);
         self.main.push_back(slots, entry);
@@ -276,7 +276,9 @@ impl Evict for Ctd {
         let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
         self.queue(mark).push_back(slots, entry);
         self.inserts += 1;
-        self.count(entry.rank, 1);
+        if mark == IN_MAIN {
+            self.count(entry.rank, 1);
+        }
         self.contest.inserted(entry.rank);
         if self.sketch.is_some() {
             self.adapt_window(hits);
@@ -287,7 +289,7 @@ impl Evict for Ctd {
     #[inline]
     fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8) {
         self.queue(mark).unlink(slots, entry.slot);
-        self.count(entry.rank, mark & MAX_HITS);
+        self.count(entry.rank, (mark & MAX_HITS) + u8::from(mark & IN_MAIN == 0));
     }
 
     fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
