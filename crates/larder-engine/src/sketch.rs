@@ -61,24 +61,24 @@ impl Sketch {
     #[inline]
     pub(crate) fn estimate(&self, rank: u32) -> u8 {
         let line = &self.lines[self.line_of(rank)].0;
-        least(counters(rank).map(|counter| counter.read(line))) as u8
+        least((0..ROWS).map(|row| counter(rank, row).read(line))) as u8
     }
 
-    /// Counts `uses` of a key.
+    /// Counts `uses` of a key, and returns how often it was counted.
     #[inline]
-    pub(crate) fn add(&mut self, rank: u32, uses: u8) {
+    pub(crate) fn add(&mut self, rank: u32, uses: u8) -> u8 {
         let at = self.line_of(rank);
         let line = &mut self.lines[at].0;
-        let counters = counters(rank);
-        let counts = counters.map(|counter| counter.read(line));
-        let raised = (least(counts) + u64::from(uses)).min(MAX_COUNT);
-        for (counter, count) in counters.into_iter().zip(counts) {
-            counter.raise(line, raised.saturating_sub(count));
+        let least = least((0..ROWS).map(|row| counter(rank, row).read(line)));
+        let raised = (least + u64::from(uses)).min(MAX_COUNT);
+        for row in 0..ROWS {
+            counter(rank, row).raise_to(line, raised);
         }
         self.counted += usize::from(uses);
         if self.counted >= self.sample {
             self.halve();
         }
+        raised as u8
     }
 
     #[cold]
@@ -104,13 +104,11 @@ struct Counter {
     shift: u32,
 }
 
-/// The counters of a key, one in each row: five bits of the rank select it.
+/// The counter of a key in a row: four bits of the rank select it in its word, and the next one the word.
 #[inline]
-fn counters(rank: u32) -> [Counter; ROWS] {
-    std::array::from_fn(|row| {
-        let bits = rank >> (row * 5 + 3) & 31;
-        Counter { word: row * 2 + (bits >> 4) as usize, shift: (bits & 15) * 4 }
-    })
+fn counter(rank: u32, row: usize) -> Counter {
+    let bits = rank >> (row * 5 + 1);
+    Counter { word: row * 2 + (bits >> 6 & 1) as usize, shift: bits & 60 }
 }
 
 impl Counter {
@@ -121,14 +119,14 @@ impl Counter {
     }
 
     #[inline]
-    fn raise(self, line: &mut Block, by: u64) {
-        line[self.word & 7] += by << self.shift;
+    fn raise_to(self, line: &mut Block, count: u64) {
+        line[self.word & 7] += count.saturating_sub(self.read(line)) << self.shift;
     }
 }
 
 #[inline]
-fn least([a, b, c, d]: [u64; ROWS]) -> u64 {
-    a.min(b).min(c.min(d))
+fn least(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(MAX_COUNT, u64::min)
 }
 
 #[cfg(test)]

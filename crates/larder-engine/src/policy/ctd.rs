@@ -9,7 +9,7 @@
 //! space's CLOCK. Both are compared by how often they were used lately (the admission of TinyLFU, see [`crate::sketch`]);
 //! what that comparison is worth is learned from the outcomes of former contests (see [`contest`]). A hit raises the
 //! two-bit hit count of its entry and does nothing else. The hand resets the count and grants a second chance to an entry
-//! that had any. The sketch counts uses only when an entry is inserted, moves, is removed, or loses its hits.
+//! that had any. The sketch counts uses only when an entry leaves the window, loses its hits, or is removed.
 //!
 //! The size of the window adapts to the traffic: over a sample of requests, the policy compares the hits per entry of
 //! window and main and moves the border towards the denser side. Traffic that favours recency gets a large window, traffic
@@ -44,6 +44,9 @@ const USES_PER_ROUND: u8 = 1;
 /// A resident that wins this many contests in a row goes to the back of the queue. Otherwise one that was used often, but
 /// is not used any more, would turn every newcomer away.
 const MAX_WINS: u8 = 2;
+
+/// Marks an entry of the window whose uses the sketch has counted: it has lost its contest and leaves.
+const COUNTED: u8 = USED;
 
 /// How many positions ahead of the front of a queue the memory of an entry is prefetched.
 const PREFETCHED_AHEAD: u32 = 4;
@@ -108,14 +111,10 @@ impl Ctd {
         self.window.len() + self.main.len()
     }
 
-    /// Counts uses in the sketch.
+    /// Counts uses in the sketch, and returns its estimate.
     #[inline]
-    fn count(&mut self, rank: u32, uses: u8) {
-        if uses > 0
-            && let Some(sketch) = &mut self.sketch
-        {
-            sketch.add(rank, uses);
-        }
+    fn count(&mut self, rank: u32, uses: u8) -> u8 {
+        self.sketch.as_mut().map_or(0, |sketch| sketch.add(rank, uses))
     }
 
     #[inline]
@@ -204,17 +203,19 @@ impl Ctd {
         }
         let newcomer = Contestant::of(entries, newcomer);
         let resident = Contestant::of(entries, resident);
+        let uses = self.count(newcomer.entry.rank, uses_in_window(newcomer.hits));
         if entries.is_due(resident.entry.slot) {
-            self.promote(slots, entries, newcomer);
+            self.promote(slots, entries, newcomer.entry);
             return resident.entry;
         }
-        let lead = self.uses(newcomer) + 1 - self.uses(resident);
+        let lead = i32::from(uses) - i32::from(self.estimate(resident.entry.rank) + resident.hits);
         let class = Class::of(lead, newcomer.hits > 0);
         let admitted = self.contest.admits(class);
         let (keeper, loser) = if admitted { (newcomer, resident) } else { (resident, newcomer) };
         if admitted {
-            self.promote(slots, entries, newcomer);
+            self.promote(slots, entries, newcomer.entry);
         } else {
+            entries.set_mark(newcomer.entry.slot, COUNTED);
             self.record_win(slots, entries, resident.entry);
         }
         // A resident with hits is here because the hand has granted all of its second chances: no example for others.
@@ -222,10 +223,6 @@ impl Ctd {
             self.contest.observe(entries, class, admitted, keeper.entry, loser.entry);
         }
         loser.entry
-    }
-
-    fn uses(&self, contestant: Contestant) -> i32 {
-        i32::from(self.estimate(contestant.entry.rank) + contestant.hits)
     }
 
     fn record_win(&mut self, slots: &mut Slots, entries: &impl Entries, resident: Queued) {
@@ -249,9 +246,7 @@ impl Ctd {
         }
     }
 
-    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, newcomer: Contestant) {
-        let Contestant { entry, hits } = newcomer;
-        self.count(entry.rank, hits + 1);
+    fn promote(&mut self, slots: &mut Slots, entries: &mut impl Entries, entry: Queued) {
         self.window.unlink(slots, entry.slot);
         entries.set_mark(entry.slot, IN_MAIN);
         self.main.push_back(slots, entry);
@@ -259,15 +254,17 @@ impl Ctd {
     }
 }
 
+/// How often an entry with so many hits was used since it entered the window: also when it was inserted.
+fn uses_in_window(hits: u8) -> u8 {
+    hits + 1
+}
+
 impl Evict for Ctd {
     const ON_HIT: OnHit = OnHit::Count;
 
     #[inline]
     fn prefetch(&self, rank: u32) {
-        if let Some(sketch) = &self.sketch {
-            sketch.prefetch(rank);
-            self.contest.prefetch(rank);
-        }
+        self.contest.prefetch(rank);
     }
 
     #[inline]
@@ -276,9 +273,6 @@ impl Evict for Ctd {
         let mark = if self.sketch.is_none() { IN_MAIN } else { 0 };
         self.queue(mark).push_back(slots, entry);
         self.inserts += 1;
-        if mark == IN_MAIN {
-            self.count(entry.rank, 1);
-        }
         self.contest.inserted(entry.rank);
         if self.sketch.is_some() {
             self.adapt_window(hits);
@@ -289,7 +283,14 @@ impl Evict for Ctd {
     #[inline]
     fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8) {
         self.queue(mark).unlink(slots, entry.slot);
-        self.count(entry.rank, (mark & MAX_HITS) + u8::from(mark & IN_MAIN == 0));
+        let uses = match mark & (IN_MAIN | COUNTED) {
+            0 => uses_in_window(mark & MAX_HITS),
+            COUNTED => 0,
+            _ => mark & MAX_HITS,
+        };
+        if uses > 0 {
+            self.count(entry.rank, uses);
+        }
     }
 
     fn reweigh(&mut self, mark: u8, from: u64, to: u64) {
