@@ -208,8 +208,9 @@ impl Queue {
         if least <= self.ring.len() {
             return self.close_holes(slots);
         }
-        // As far as the entries of the table may need it, the ring grows by a half: each growth is a walk.
-        let capacity = sizes::at_least(least).max((least + least / 2).min(slots.len() - slots.len() / SPARE_SHARE));
+        // By a half, because each growth is a walk, as far as a full table needs it.
+        let for_all_slots = slots.len() - slots.len() / SPARE_SHARE;
+        let capacity = (least + least / 2).min(for_all_slots).max(sizes::at_least(least));
         let mut ring = Packed::new(capacity, slots.width());
         let mut ranks = Array::filled(capacity, 0);
         for (index, entry) in (0..).zip(self.iter()) {

@@ -483,7 +483,8 @@ mod tests {
 
     #[test]
     fn a_known_size_costs_little_over_two_bytes_an_entry() {
-        let mut grown = Grown { table: Table::new(1), expected: 10_000, is_bound: false, model: HashMap::new() };
+        let mut grown =
+            Grown { table: Table::new(1), expected: 10_000, is_bound: false, model: HashMap::new() };
         for n in 0..10_000u64 {
             grown.take(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20));
         }
