@@ -11,6 +11,9 @@
 //! two-bit hit count of its entry and does nothing else. The hand resets the count and grants a second chance to an entry
 //! that had any. The sketch counts uses only when an entry leaves the window, loses its hits, or is removed.
 //!
+//! Where main has less than its share, since entries have left it by themselves or the border has moved, a newcomer that
+//! wins is promoted and nobody leaves main for it.
+//!
 //! The size of the window adapts to the traffic: over a sample of requests, the policy compares the hits per entry of
 //! window and main and moves the border towards the denser side. Traffic that favours recency gets a large window, traffic
 //! that favours frequency a small one. This rule is that of Caffeine's density climber (Ben Manes, 2026); the CLOCK
@@ -45,8 +48,12 @@ const USES_PER_ROUND: u8 = 1;
 /// is not used any more, would turn every newcomer away.
 const MAX_WINS: u8 = 2;
 
-/// Marks an entry of the window whose uses the sketch has counted: it has lost its contest and leaves.
+/// Marks an entry of the window whose uses the sketch has counted: it has lost its contest and leaves, unless a listener
+/// panics.
 const COUNTED: u8 = USED;
+
+/// At most so many newcomers are promoted per eviction while main has less than its share.
+const MAX_PROMOTIONS: usize = 4;
 
 /// How many positions ahead of the front of a queue the memory of an entry is prefetched.
 const PREFETCHED_AHEAD: u32 = 4;
@@ -190,23 +197,23 @@ impl Ctd {
     }
 
     /// Decides which of two entries leaves: the newcomer at the end of the window, or the resident under the hand. A
-    /// newcomer that stays is promoted.
+    /// newcomer that stays is promoted; if main has room the resident stays beside it, and none leaves.
     fn decide(
         &mut self,
         slots: &mut Slots,
         entries: &mut impl Entries,
-        newcomer: Queued,
-        resident: Queued,
-    ) -> Queued {
+        (newcomer, resident): (Queued, Queued),
+        main_has_room: bool,
+    ) -> Option<Queued> {
         if entries.is_due(newcomer.slot) {
-            return newcomer;
+            return Some(newcomer);
         }
+        let uses = self.count(newcomer.rank, uncounted_uses(entries.mark(newcomer.slot)));
         let newcomer = Contestant::of(entries, newcomer);
         let resident = Contestant::of(entries, resident);
-        let uses = self.count(newcomer.entry.rank, uses_in_window(newcomer.hits));
         if entries.is_due(resident.entry.slot) {
             self.promote(slots, entries, newcomer.entry);
-            return resident.entry;
+            return Some(resident.entry);
         }
         let lead = i32::from(uses) - i32::from(self.estimate(resident.entry.rank) + resident.hits);
         let class = Class::of(lead, newcomer.hits > 0);
@@ -214,6 +221,9 @@ impl Ctd {
         let (keeper, loser) = if admitted { (newcomer, resident) } else { (resident, newcomer) };
         if admitted {
             self.promote(slots, entries, newcomer.entry);
+            if main_has_room {
+                return None;
+            }
         } else {
             entries.set_mark(newcomer.entry.slot, COUNTED);
             self.record_win(slots, entries, resident.entry);
@@ -222,7 +232,7 @@ impl Ctd {
         if resident.hits == 0 {
             self.contest.observe(entries, class, admitted, keeper.entry, loser.entry);
         }
-        loser.entry
+        Some(loser.entry)
     }
 
     fn record_win(&mut self, slots: &mut Slots, entries: &impl Entries, resident: Queued) {
@@ -254,9 +264,9 @@ impl Ctd {
     }
 }
 
-/// How often an entry with so many hits was used since it entered the window: also when it was inserted.
-fn uses_in_window(hits: u8) -> u8 {
-    hits + 1
+/// How often an entry with this mark was used that the sketch has not counted. An insertion is a use.
+fn uncounted_uses(mark: u8) -> u8 {
+    (mark & MAX_HITS) + u8::from(mark & (IN_MAIN | COUNTED) == 0)
 }
 
 impl Evict for Ctd {
@@ -283,11 +293,7 @@ impl Evict for Ctd {
     #[inline]
     fn remove(&mut self, slots: &mut Slots, entry: Queued, mark: u8) {
         self.queue(mark).unlink(slots, entry.slot);
-        let uses = match mark & (IN_MAIN | COUNTED) {
-            0 => uses_in_window(mark & MAX_HITS),
-            COUNTED => 0,
-            _ => mark & MAX_HITS,
-        };
+        let uses = uncounted_uses(mark);
         if uses > 0 {
             self.count(entry.rank, uses);
         }
@@ -306,16 +312,31 @@ impl Evict for Ctd {
     ) -> Option<Queued> {
         self.ensure_sketch();
         self.contest.learn(entries);
-        let held = self.weight();
-        let window_target = self.window_share.of(held);
-        let candidate = self.window.front_but(slots, keep);
-        let resident = self.main_victim(slots, entries, keep);
-        let (Some(candidate), Some(resident)) = (candidate, resident) else { return resident.or(candidate) };
-        if self.window.weight() + incoming > window_target.max(1) || entries.is_due(candidate.slot) {
+        let window_target = self.window_share.of(self.weight()).max(1);
+        for promotions in 0.. {
+            let resident = self.main_victim(slots, entries, keep);
+            let Some(candidate) = self.window.front_but(slots, keep) else { return resident };
+            let rest_of_window = self.window.weight() - slots.weight(candidate.slot);
+            let main_has_room = rest_of_window >= window_target && promotions < MAX_PROMOTIONS;
+            let is_due = entries.is_due(candidate.slot);
+            let Some(resident) = resident else {
+                if is_due || !main_has_room {
+                    return Some(candidate);
+                }
+                self.count(candidate.rank, uncounted_uses(entries.mark(candidate.slot)));
+                self.promote(slots, entries, candidate);
+                continue;
+            };
+            if self.window.weight() + incoming <= window_target && !is_due {
+                return Some(resident);
+            }
             self.prefetch_ahead(&self.window, slots, entries);
-            return Some(self.decide(slots, entries, candidate, resident));
+            let loser = self.decide(slots, entries, (candidate, resident), main_has_room);
+            if loser.is_some() {
+                return loser;
+            }
         }
-        Some(resident)
+        None
     }
 
     fn weight(&self) -> u64 {

@@ -94,8 +94,8 @@ pub(crate) trait Entries {
 const MAX_HITS: u8 = 3;
 /// The bit of a mark that tells in which of two queues its entry is, for policies that have two.
 const IN_MAIN: u8 = 4;
-/// The bit of a mark that tells that the CLOCK hand has taken hits of its entry, for policies that observe this. Only entries
-/// in main have it.
+/// The bit of a mark that tells that the CLOCK hand has taken hits of its entry, for policies that observe this. An entry that
+/// is not in main has it only on its way out.
 const USED: u8 = 8;
 /// The mark of an entry that the policy does not have, beside its hits.
 pub(crate) const NOT_QUEUED: u8 = USED;
