@@ -12,7 +12,7 @@
 //! that had any. The sketch counts uses only when an entry leaves the window, loses its hits, or is removed.
 //!
 //! Where main has less than its share, since entries have left it by themselves or the border has moved, a newcomer that
-//! wins is promoted and nobody leaves main for it.
+//! wins is promoted and nobody leaves main for it. If it has much less, no contest is held.
 //!
 //! The size of the window adapts to the traffic: over a sample of requests, the policy compares the hits per entry of
 //! window and main and moves the border towards the denser side. Traffic that favours recency gets a large window, traffic
@@ -54,6 +54,9 @@ const COUNTED: u8 = USED;
 
 /// At most so many newcomers are promoted per eviction while main has less than its share.
 const MAX_PROMOTIONS: usize = 4;
+/// Main may lack this part of all weight, and only winners fill the lack. If it lacks more, everybody is promoted: where nobody
+/// wins, as in a loop, it would stay empty.
+const MAX_LACK: u64 = 8;
 
 /// How many positions ahead of the front of a queue the memory of an entry is prefetched.
 const PREFETCHED_AHEAD: u32 = 4;
@@ -312,21 +315,22 @@ impl Evict for Ctd {
     ) -> Option<Queued> {
         self.ensure_sketch();
         self.contest.learn(entries);
-        let window_target = self.window_share.of(self.weight()).max(1);
+        let held = self.weight();
+        let window_target = self.window_share.of(held).max(1);
         for promotions in 0.. {
             let resident = self.main_victim(slots, entries, keep);
             let Some(candidate) = self.window.front_but(slots, keep) else { return resident };
+            let is_due = entries.is_due(candidate.slot);
             let rest_of_window = self.window.weight() - slots.weight(candidate.slot);
             let main_has_room = rest_of_window >= window_target && promotions < MAX_PROMOTIONS;
-            let is_due = entries.is_due(candidate.slot);
-            let Some(resident) = resident else {
-                if is_due || !main_has_room {
-                    return Some(candidate);
-                }
+            let lacks_much =
+                resident.is_none() || rest_of_window.saturating_sub(window_target) > held / MAX_LACK;
+            if main_has_room && lacks_much && !is_due {
                 self.count(candidate.rank, uncounted_uses(entries.mark(candidate.slot)));
                 self.promote(slots, entries, candidate);
                 continue;
-            };
+            }
+            let Some(resident) = resident else { return Some(candidate) };
             if self.window.weight() + incoming <= window_target && !is_due {
                 return Some(resident);
             }
