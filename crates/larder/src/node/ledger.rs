@@ -211,7 +211,8 @@ impl Ledger {
         let tags = state.tags.iter().map(|tag| stamps.tags.get(tag.as_bytes()).copied().unwrap_or_default());
         for StampPair { hard, soft } in std::iter::once(stamps.everything).chain(tags) {
             is_hard |= !hard.admits(state);
-            is_soft |= !soft.admits(state);
+            // A stale value that is served until the next attempt to load is softly invalidated already.
+            is_soft |= !state.is_stale_value && !soft.admits(state);
             is_certain &= (hard.is_certain && soft.is_certain) || !needs_certain_stamps;
         }
         let invalidated = match (is_hard, is_soft) {

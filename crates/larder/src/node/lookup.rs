@@ -69,15 +69,15 @@ impl Node {
             });
             let (load, candidate) = match load {
                 Load::Hit(entry) => match self.judge(entry.state(), Proof::Trust(trust), epoch, now) {
-                    Validity::Valid => {
+                    // Only a caller that could load is served a stale value until the next attempt.
+                    Validity::Valid if leader != Leader::GivesWay || !entry.state().is_stale_value => {
                         self.observers.counts.record_tags(&entry.state().tags);
                         let source = source_in_memory(&entry);
                         match self.fetched(entry, source, false) {
                             Some(fetched) => return MemoryLookup::Hit(fetched),
+                            // A view of the same name stored a value of another type. A load replaces it, a read does not.
                             None => {
-                                // A view of the same name stored a value of another type.
-                                self.memory.remove(&memory_key);
-                                continue;
+                                (self.memory.reload_with(&memory_key, leader, |key| key.into_owned()), None)
                             }
                         }
                     }
@@ -100,11 +100,9 @@ impl Node {
         // Before memory, as for a lookup.
         let (now, trust, epoch) = (self.now(), self.trust.snapshot(), self.ledger.epoch());
         let entry = self.memory.remove(key)?;
-        if self.judge(entry.state(), Proof::Trust(trust), epoch, now) != Validity::Valid {
-            return None;
-        }
-        let source = source_in_memory(&entry);
-        self.fetched(entry, source, false)
+        let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
+        let is_fresh = validity == Validity::Valid && !entry.state().is_stale_value;
+        is_fresh.then(|| self.fetched(entry, Source::Memory, false)).flatten()
     }
 
     /// Leads a load of the key, whether memory has a valid entry or not, or follows one that began after `called_at`.

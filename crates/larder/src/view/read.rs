@@ -7,7 +7,7 @@ use crate::key::{CacheKey, KeyBuf};
 use crate::node::StartState;
 use crate::node::entry::{MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
-use crate::node::lookup::{Candidate, MemoryLookup, source_in_memory};
+use crate::node::lookup::{Candidate, MemoryLookup};
 use crate::node::sealing::{DecodedEntry, OpenedEntry};
 use crate::policy::Lifetime;
 use larder_engine::Leader;
@@ -225,10 +225,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 
     fn fetched_if_valid(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
-        let is_valid = validity == Validity::Valid;
-        is_valid
-            .then(|| self.node().fetched(candidate.entry.clone(), source_in_memory(&candidate.entry), false))
-            .flatten()
+        let is_fresh = validity == Validity::Valid && !candidate.entry.state().is_stale_value;
+        is_fresh.then(|| self.node().fetched(candidate.entry.clone(), Source::Memory, false)).flatten()
     }
 
     /// Restarts the time to live with which a value was stored, if the view does that. Does not wait for Redis.

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, in_memory, node_with, over};
-use larder::{Cache, FetchError, Loaded, Policy, Prefer, Source, View, WriteOptions};
+use larder::{Cache, FetchError, Invalidation, Loaded, Policy, Prefer, Source, View, WriteOptions};
 use larder_engine::Clock;
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::convert::Infallible;
@@ -45,6 +45,55 @@ async fn failed_load_serves_stale_and_pauses_loads() {
     hand.advance(62 * SECOND);
     assert!(fetch(Err("down")).await.is_err(), "the grace period is over");
     assert_eq!(cache.stats().stale, 1);
+}
+
+#[tokio::test]
+async fn stale_value_of_a_failed_load_is_served_to_fetches_alone() {
+    let server = RedisServer::start();
+    let urls = server.as_ref().map(RedisServer::url);
+    for url in std::iter::once(None).chain(urls.map(Some)) {
+        let options = Cache::builder("test").policy(POLICY.ttl(Duration::from_millis(50)));
+        let options = if let Some(url) = &url { options.redis(url.clone()) } else { options };
+        let view: View<str, u32, &str> = options.build().expect("valid options").view("n");
+        for key in ["read", "add", "take"] {
+            view.write(key, 1).await.everywhere();
+            eventually("it is stale", async || view.read(key).await.is_none()).await;
+            let failed = view.fetch(key).load(|_| async { Err("down") }).await.expect("stale");
+            assert_eq!(failed.source(), Source::Stale);
+        }
+        assert!(view.read("read").await.is_none() && !view.exist("read").await, "{url:?}");
+        assert!(view.read_multi(["read"]).await[0].is_none(), "{url:?}");
+        assert!(view.take("take").await.expect("taken").is_none(), "{url:?}");
+        assert!(view.add("add", 2).await.expect("added"), "{url:?}");
+        let paused = view.fetch("read").load(|_| async { panic!("loaded within retry_after") }).await;
+        assert_eq!(paused.map(|stale| (*stale, stale.source())).ok(), Some((1, Source::Stale)), "{url:?}");
+    }
+}
+
+/// After a soft invalidation each fetch loaded, or the stale value was lost, if it was served for longer than it is kept.
+#[tokio::test]
+async fn softly_invalidated_value_is_served_until_the_next_attempt_to_load() {
+    for grace in [3 * SECOND, 60 * SECOND] {
+        let (cache, hand) = by_hand(POLICY.grace(grace));
+        let view: View<str, u32, &str> = cache.view("n");
+        view.fetch("k").tag("t").load(|_| async { Ok(1) }).await.expect("loaded");
+        cache.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
+        let loads = Arc::new(AtomicUsize::new(0));
+        for other in 0..20 {
+            let counted = loads.clone();
+            let load = view.fetch("k").load(move |_| async move {
+                counted.fetch_add(1, Ordering::SeqCst);
+                Err("down")
+            });
+            assert_eq!(load.await.map(|stale| *stale).ok(), Some(1), "{grace:?}, {other}");
+            cache.invalidate_tags([format!("other {other}")], Invalidation::Soft).await.everywhere();
+        }
+        assert_eq!(loads.load(Ordering::SeqCst), 1, "{grace:?}");
+        cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+        hand.advance(Duration::from_millis(1));
+        let failed = view.fetch("k").load(|_| async { Err("down") }).await;
+        assert!(failed.is_err(), "{grace:?}: a hard invalidation counts");
+    }
 }
 
 #[tokio::test]
@@ -130,10 +179,17 @@ async fn touch_leaves_stale_value_stale() {
     let stale = view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
     assert_eq!(stale.source(), Source::Stale);
     hand.advance(4 * SECOND);
-    assert_eq!(view.read("k").await.map(|found| found.source()), Some(Source::Stale));
+    let paused = || view.fetch("k").load(|_| async { panic!("loaded within retry_after") });
+    assert!(view.read("k").await.is_none() && paused().await.is_ok());
     hand.advance(2 * SECOND);
-    assert!(view.read("k").await.is_none(), "it must be loaded again");
-    hand.advance(55 * SECOND);
+    assert_eq!(
+        view.fetch("k").load(|_| async { Ok(2) }).await.as_deref().ok(),
+        Some(&2),
+        "it was not renewed"
+    );
+    hand.advance(2 * SECOND);
+    view.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
+    hand.advance(60 * SECOND);
     assert!(view.fetch("k").load(|_| async { Err("down") }).await.is_err(), "its grace period is over");
 }
 
@@ -191,7 +247,9 @@ async fn stale_value_that_one_fetch_got_counts_once() {
         Err("down")
     });
     assert_eq!(failing.await.expect("serves stale").source(), Source::Stale);
-    eventually("the load fails", async || view.read("k").await.is_some()).await;
+    let is_served_again =
+        || view.inspect("k").entry.is_some_and(|entry| entry.validity == larder::Validity::Valid);
+    eventually("the load fails", async || is_served_again()).await;
     assert_eq!(cache.stats().stale, 1);
 }
 
@@ -405,6 +463,10 @@ async fn beyond_disconnected_preference_decides_whether_stale_is_served() {
         let failing = || async { view.fetch("k").load(|_| async { Err("down") }).await.ok() };
         let served = failing().await.map(|fetched| (*fetched, fetched.source()));
         assert_eq!(served, expected, "{prefer:?}");
+        assert!(
+            view.read("k").await.is_none() && !view.exist("k").await,
+            "{prefer:?}: it may be invalidated"
+        );
         let paused = view.fetch("k").load(|_| async { panic!("loaded within retry_after") }).await;
         assert_eq!(paused.ok().map(|fetched| *fetched), expected.map(|(value, _)| value), "{prefer:?}");
         let gone = view.fetch("gone").load(|_| async { Err("down") }).await;

@@ -132,6 +132,13 @@ async fn views_are_separate() {
     assert_eq!(again.read("k").await.as_deref(), Some(&1));
     let other_type: View<str, String> = cache.view("a");
     assert!(other_type.read("k").await.is_none(), "a value of another type is a miss");
+    assert!(!other_type.exist("k").await && other_type.read_multi(["k"]).await[0].is_none());
+    assert_eq!(a.read("k").await.as_deref(), Some(&1), "and stays");
+    assert_eq!(
+        other_type.fetch("k").load(|_| async { Ok("text".to_owned()) }).await.expect("loads").len(),
+        4
+    );
+    assert!(a.read("k").await.is_none(), "a load replaces it");
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ impl RedisTier {
             self.advance_by_steps(advance).await?
         };
         if members > MAX_MEMBERS {
-            self.trim(advance.key, members).await?;
+            self.trim(advance.key).await?;
         }
         Ok(advanced)
     }
@@ -165,10 +165,12 @@ impl RedisTier {
         answers.into_iter().try_for_each(|answer| checked(answer).map(drop))
     }
 
-    /// Removes the older half of the members. The new floor of tags invalidates what they would invalidate.
-    async fn trim(&self, key: &[u8], members: i64) -> Result<(), TierError> {
+    /// Removes the members but for the newer half. The new floor of tags invalidates what they would invalidate.
+    async fn trim(&self, key: &[u8]) -> Result<(), TierError> {
+        // Counted from the newest: another node may have removed the older half meanwhile.
+        let oldest_kept = -MAX_MEMBERS / 2;
         let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("ZRANGE").arg(key).arg(members / 2).arg(members / 2).arg("WITHSCORES");
+        pipeline.cmd("ZRANGE").arg(key).arg(oldest_kept).arg(oldest_kept).arg("WITHSCORES");
         pipeline.cmd("ZMSCORE").arg(key).arg(&JUDGES_OF_EVERYTHING);
         let mut answers = self.writer.send(&self.address, &pipeline).await?.into_iter();
         let pair = match array(answers.next().unwrap_or_default())?.into_iter().next() {
