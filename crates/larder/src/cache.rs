@@ -247,7 +247,7 @@ impl Cache {
     /// The cache can be used during the call and after it.
     ///
     /// # Panics
-    /// Outside a tokio runtime, if invalidations are pending.
+    /// Outside a tokio runtime.
     ///
     /// # Cancel safety
     /// A dropped call changes nothing.

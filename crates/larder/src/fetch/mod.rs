@@ -163,7 +163,7 @@ where
     /// [`hard_timeout`](crate::Policy::hard_timeout) drops it, or the key is written, deleted or refreshed.
     ///
     /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: the load continues if the
-    /// caller is dropped.
+    /// caller is dropped. While the cache is off the loader runs in the caller, and ends with it.
     pub fn load<L, F>(self, loader: L) -> FetchFuture<'v, V, E, Always<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,

@@ -9,7 +9,6 @@ use crate::node::entry::{MemoryTicket, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup};
 use crate::node::sealing::{DecodedEntry, OpenedEntry};
-use crate::policy::Lifetime;
 use larder_engine::Leader;
 use std::time::Duration;
 
@@ -234,16 +233,10 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let Some(found) = found.filter(|_| self.config.touch_on_read) else { return };
         let (node, state) = (self.node(), found.state());
         let stored = state.lifetime();
-        // As after a lookup in Redis, memory has a value of another node no longer than the TTL of this view.
-        let fresh_here = match state.promoted {
-            true => stored.fresh.min(self.lifetime(found, self.config.policy).fresh),
-            false => stored.fresh,
-        };
-        let here = Lifetime { fresh: fresh_here, ..stored };
-        if !state.renew(node.now(), here) {
+        if !state.renew(node.now(), stored) {
             return;
         }
-        node.renew_memory(self.memory_key(key), here.kept_for());
+        node.renew_memory(self.memory_key(key), stored.kept_for());
         if let (Some(_), Some(id)) = (&node.redis, state.id) {
             let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
             tokio::spawn(async move {

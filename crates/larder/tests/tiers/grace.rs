@@ -171,6 +171,22 @@ async fn touch_restarts_ttl_and_grace_period_of_the_value() {
 }
 
 #[tokio::test]
+async fn touch_keeps_the_ttl_that_another_node_chose() {
+    let Some(server) = RedisServer::start() else { return };
+    let node = |ttl| {
+        let policy = Policy::new().ttl(ttl);
+        Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
+    };
+    let view: View<str, u32> = node(60 * SECOND).view("n");
+    let other: View<str, u32> = node(SECOND).view("n").touch_on_read();
+    view.write("k", 1).await.everywhere();
+    for _ in 0..3 {
+        let remaining = other.read("k").await.expect("a value").remaining_ttl();
+        assert!(remaining > 30 * SECOND, "{remaining:?}");
+    }
+}
+
+#[tokio::test]
 async fn touch_leaves_stale_value_stale() {
     let (cache, hand) = by_hand(POLICY);
     let view: View<str, u32, &str> = cache.view("n").touch_on_read();
