@@ -20,7 +20,7 @@ use crate::stats::{PartitionStats, Stats};
 use crate::sync::Mutex;
 use crate::table::{RANK_END, rank};
 use hashbrown::Equivalent;
-use removals::{Removals, tell_each};
+use removals::{Drained, Removals};
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -208,7 +208,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let stored = self.store(&mut shard, write, &mut removed);
         drop(shard);
         drop(voided);
-        drop(removed);
+        // Before `removed` is dropped: if the listener panics for one of those, it has been told of the replaced value.
         match stored {
             Ok(None) => Inserted::New,
             Ok(Some(Record { key, value })) => {
@@ -322,21 +322,20 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     /// Removes all entries and returns those that had not expired; loads under way can no longer commit.
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
-        let mut drained = Vec::new();
+        let mut drained = Drained { cache: self, entries: Vec::new() };
         self.remove_from(0, usize::MAX, |shard, ids, gone| {
             for &id in ids {
                 let live = shard.is_live(id, now);
                 let entry = shard.remove(id, if live { Cause::Purged } else { Cause::Expired });
                 gone.freed.add(entry.weight);
                 if live {
-                    drained.push((entry.key, entry.value));
+                    drained.entries.push((entry.key, entry.value));
                 } else {
                     gone.entries.push(entry.key, entry.value, Cause::Expired);
                 }
             }
         });
-        tell_each(drained.iter(), |(key, value)| self.notify(key, value, Cause::Purged));
-        drained
+        drained.tell()
     }
 
     /// Clones of all live entries, in no order. Entries that stay throughout are returned exactly once; entries that are

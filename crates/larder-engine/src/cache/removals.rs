@@ -1,6 +1,7 @@
 //! What an operation has removed, until the listener has been told of it.
 
 use super::Cache;
+use crate::entry::Cause;
 use crate::shard::RemovedEntries;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -46,6 +47,27 @@ impl<K, V> Drop for Removals<'_, K, V> {
         if self.entries.are_several() || !self.entries.is_empty() && self.cache.has_listener() {
             self.tell_all();
         }
+    }
+}
+
+/// What `drain` has removed so far and will return. If a panic ends it, the listener is told of these too.
+pub(super) struct Drained<'a, K, V> {
+    pub(super) cache: &'a Cache<K, V>,
+    pub(super) entries: Vec<(K, V)>,
+}
+
+impl<K, V> Drained<'_, K, V> {
+    /// Tells the listener of all entries, and returns them.
+    pub(super) fn tell(&mut self) -> Vec<(K, V)> {
+        let entries = std::mem::take(&mut self.entries);
+        tell_each(entries.iter(), |(key, value)| self.cache.notify(key, value, Cause::Purged));
+        entries
+    }
+}
+
+impl<K, V> Drop for Drained<'_, K, V> {
+    fn drop(&mut self) {
+        drop(self.tell());
     }
 }
 

@@ -110,7 +110,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
             waiting.wake();
         }
         drop(ended);
-        drop(removed);
+        // Before `removed` is dropped: if the listener panics for one of those, it has been told of the replaced value.
         match stored {
             Ok(replaced) => {
                 if let Some(Record { key, value }) = replaced {

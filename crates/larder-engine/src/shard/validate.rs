@@ -30,7 +30,8 @@ impl<K: Hash + Eq, V> Shard<K, V> {
             let timed: Vec<u32> = used.iter().copied().filter(|&id| timing.due(id) < NEVER).collect();
             let registered = timed.iter().filter(|&&id| timing.wheel.is_registered(id)).count();
             assert_eq!(timing.wheel.valid(), registered, "nothing else is registered");
-            let stayed = timing.leaving.is_some_and(|id| !timing.wheel.is_registered(id));
+            let stayed =
+                timing.leaving.is_some_and(|id| timing.due(id) < NEVER && !timing.wheel.is_registered(id));
             assert_eq!(timed.len(), registered + usize::from(stayed), "each deadline is registered");
         }
         if let Some(partitions) = &self.partitions {

@@ -242,3 +242,16 @@ fn read_with_an_earlier_time_does_not_shorten_the_time_to_idle() {
     assert_eq!(cache.get(&1), Some(2));
     cache.validate();
 }
+
+/// The check of the structure took an entry that has lost its deadline for one that must have a registration.
+#[test]
+fn entry_that_was_looked_at_and_has_no_deadline_any_more_is_valid() {
+    let (cache, hand) = timed(None, None);
+    for ttl in (1..200).map(|n| ms(n * 97)) {
+        cache.insert_with_ttl(1, 1, Ttl::After(ttl));
+        hand.advance(ttl - ms(1));
+        cache.run_due(1);
+        cache.compute(1, |_| (Op::SetTtl(Ttl::Never), ()));
+        cache.validate();
+    }
+}

@@ -227,6 +227,60 @@ fn iter_and_scan_return_each_entry_once() {
     assert!(seen.into_iter().eq(0..4_999));
 }
 
+/// The listener panics each time that it is told of `cause`. Returns what it was told.
+fn told_with_panics(
+    builder: crate::Builder<u32, u32>,
+    cause: Cause,
+    act: impl FnOnce(&Cache<u32, u32>),
+) -> Vec<(u32, Cause)> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listened = told.clone();
+    let builder = builder.listener(move |key, _, why| {
+        listened.lock().push((*key, why));
+        assert_ne!(why, cause, "asked to panic");
+    });
+    let cache = builder.build().expect("valid options");
+    assert!(catch_unwind(AssertUnwindSafe(|| act(&cache))).is_err());
+    cache.validate();
+    let told = told.lock().clone();
+    let purged = told.iter().filter(|(_, why)| *why == Cause::Purged).count();
+    assert_eq!(purged as u64, cache.stats().purged);
+    told
+}
+
+#[test]
+fn drain_ended_by_a_panic_tells_of_all_that_it_has_removed() {
+    let (clock, hand) = Clock::manual();
+    let builder = Cache::builder().entries(1_000).shards(1).clock(clock);
+    let told = told_with_panics(builder, Cause::Expired, |cache| {
+        (0..50).for_each(|key| _ = cache.insert(key, key));
+        cache.insert_with_ttl(50, 50, Ttl::After(Duration::from_millis(1)));
+        hand.advance(Duration::from_secs(1));
+        cache.drain();
+    });
+    assert_eq!(told.len(), 51);
+}
+
+#[test]
+fn replaced_value_is_told_of_if_the_listener_panics_for_an_evicted_one() {
+    let builder = || Cache::builder().weight(10, |_, value| u64::from(*value)).shards(1);
+    let fill = |cache: &Cache<u32, u32>| (0..10).for_each(|key| _ = cache.insert(key, 1));
+    let inserted = told_with_panics(builder(), Cause::Evicted, |cache| {
+        fill(cache);
+        cache.insert(9, 3);
+    });
+    let committed = told_with_panics(builder(), Cause::Evicted, |cache| {
+        fill(cache);
+        let crate::Load::Lead(ticket) = cache.reload_with(&9, crate::Leader::Async, u32::clone) else {
+            panic!("nobody else loads")
+        };
+        ticket.commit(3);
+    });
+    for told in [inserted, committed] {
+        assert!(told.contains(&(9, Cause::Replaced)), "{told:?}");
+    }
+}
+
 #[test]
 fn retain_and_drain_remove_many() {
     let cache: Cache<u32, u32> = Cache::builder().entries(10_000).build().expect("valid options");
