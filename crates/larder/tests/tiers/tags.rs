@@ -32,6 +32,33 @@ async fn tag_invalidation_removes_tagged_entries_only() {
     }
 }
 
+/// The second of two nodes that found the ledger too long removed nearly all of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_that_shorten_the_ledger_at_once_keep_its_newer_half() {
+    let Some(server) = RedisServer::start() else { return };
+    let nodes: Vec<Cache> = (0..4).map(|_| over(server.url())).collect();
+    nodes[0].invalidate_tags(["first"], Invalidation::Hard).await.everywhere();
+    let view: View<str, u32> = nodes[0].view("n");
+    assert_eq!(tagged(&view, "k", "new", 1).await, 1);
+    for round in 0..5 {
+        for thousand in 0..100 {
+            let old = (1..=1_000).map(|n| thousand * 1_000 + n).map(|n| format!("{n} old:{n}"));
+            server.command(&format!("ZADD test::ledger {}", old.collect::<Vec<_>>().join(" ")));
+        }
+        let invalidations = (0..16).map(|n| {
+            let (node, tag) = (nodes[n % 4].clone(), format!("late {round} {n}"));
+            tokio::spawn(async move { node.invalidate_tags([tag], Invalidation::Hard).await.everywhere() })
+        });
+        for invalidation in invalidations.collect::<Vec<_>>() {
+            invalidation.await.expect("no panic");
+        }
+        let members = server.command("ZCARD test::ledger");
+        let members: u32 = members.trim_matches([':', '\r', '\n']).parse().expect("a number");
+        assert!((50_000..50_050).contains(&members), "{members}");
+    }
+    assert_eq!(cached(&view, "k").await, 1, "its tag was invalidated by nobody");
+}
+
 #[tokio::test]
 async fn tag_invalidation_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
