@@ -15,8 +15,7 @@
 //! - **Bounded.** The sum of the weights never exceeds the capacity, at any moment: room is made before an
 //!   entry is stored. Three things are excepted: a capacity that is lowered, until the excess is evicted
 //!   ([`Cache::resize`]), edits of [`raw`] that say so, and a change of [`Evictable`] beside a write that has begun to make
-//!   room. An entry heavier than [`Builder::max_share`] of the capacity is
-//!   refused and returned.
+//!   room. An entry heavier than [`Builder::max_share`] of the capacity is refused and returned.
 //! - **Stored entries can be read.** An entry is never the victim of its own insertion.
 //! - **Exact expiry.** An entry whose deadline has passed is never returned, whether or not its memory has been
 //!   reclaimed yet. Memory is reclaimed by writes, a bounded amount each, and by [`Cache::run_due`]; there is no

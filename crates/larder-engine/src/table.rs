@@ -164,10 +164,12 @@ impl Table {
         }
         let in_the_end = expected.div_ceil(MAX_MEAN_ENTRIES);
         let next = sizes::at_least(now + 1);
-        Some(match now < in_the_end {
-            true if is_bound => halved_while_above(in_the_end, now),
-            true => next.min(in_the_end),
-            false => next,
+        Some(if now >= in_the_end {
+            next
+        } else if is_bound {
+            halved_while_above(in_the_end, now)
+        } else {
+            next.min(in_the_end)
         })
     }
 

@@ -73,7 +73,7 @@ impl<K, V> Drop for Drained<'_, K, V> {
 
 /// Calls `tell` for each item, also after it has panicked. Its first panic is resumed at the end, unless this thread
 /// unwinds already.
-pub(super) fn tell_each<T>(mut items: impl Iterator<Item = T>, mut tell: impl FnMut(T)) {
+fn tell_each<T>(mut items: impl Iterator<Item = T>, mut tell: impl FnMut(T)) {
     let mut first_panic = None;
     let mut tell_rest = || items.by_ref().for_each(&mut tell);
     while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut tell_rest)) {

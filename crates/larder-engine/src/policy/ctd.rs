@@ -208,9 +208,6 @@ impl Ctd {
         (newcomer, resident): (Queued, Queued),
         main_has_room: bool,
     ) -> Option<Queued> {
-        if entries.is_due(newcomer.slot) {
-            return Some(newcomer);
-        }
         let uses = self.count(newcomer.rank, uncounted_uses(entries.mark(newcomer.slot)));
         let newcomer = Contestant::of(entries, newcomer);
         let resident = Contestant::of(entries, resident);
@@ -317,21 +314,25 @@ impl Evict for Ctd {
         self.contest.learn(entries);
         let held = self.weight();
         let window_target = self.window_share.of(held).max(1);
-        for promotions in 0.. {
+        let mut promotions = 0;
+        loop {
             let resident = self.main_victim(slots, entries, keep);
             let Some(candidate) = self.window.front_but(slots, keep) else { return resident };
-            let is_due = entries.is_due(candidate.slot);
+            if entries.is_due(candidate.slot) {
+                return Some(candidate);
+            }
             let rest_of_window = self.window.weight() - slots.weight(candidate.slot);
             let main_has_room = rest_of_window >= window_target && promotions < MAX_PROMOTIONS;
+            promotions += 1;
             let lacks_much =
                 resident.is_none() || rest_of_window.saturating_sub(window_target) > held / MAX_LACK;
-            if main_has_room && lacks_much && !is_due {
+            if main_has_room && lacks_much {
                 self.count(candidate.rank, uncounted_uses(entries.mark(candidate.slot)));
                 self.promote(slots, entries, candidate);
                 continue;
             }
             let Some(resident) = resident else { return Some(candidate) };
-            if self.window.weight() + incoming <= window_target && !is_due {
+            if self.window.weight() + incoming <= window_target {
                 return Some(resident);
             }
             self.prefetch_ahead(&self.window, slots, entries);
@@ -340,7 +341,6 @@ impl Evict for Ctd {
                 return loser;
             }
         }
-        None
     }
 
     fn weight(&self) -> u64 {

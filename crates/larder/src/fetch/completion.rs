@@ -5,7 +5,7 @@ use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::error::{CacheError, FetchError};
 use crate::events::{Event, EventKey};
 use crate::load::{LoadOptions, Loaded};
-use crate::node::entry::{MemoryEntry, Validity};
+use crate::node::entry::MemoryEntry;
 use crate::node::fetched::Source;
 use crate::node::sealing::{NewEntry, Sealing};
 use crate::node::validity::Proof;
@@ -224,7 +224,7 @@ where
             true => node.judge_without_redis(state),
             false => node.judge(state, Proof::Redis, node.ledger.epoch(), node.now()),
         };
-        validity == Validity::Valid && !state.is_stale_value
+        state.is_fresh_if(validity)
     }
 
     /// A stale value that is served until the next attempt to load.

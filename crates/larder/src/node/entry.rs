@@ -175,6 +175,11 @@ impl EntryState {
         }
     }
 
+    /// Whether an entry that is judged so is fresh, and no stale value that fetches get until the next attempt to load.
+    pub(crate) fn is_fresh_if(&self, validity: Validity) -> bool {
+        validity == Validity::Valid && !self.is_stale_value
+    }
+
     #[inline]
     pub(crate) fn is_fresh(&self, now: Duration) -> bool {
         nanos(now) < self.fresh_until.load(Ordering::Relaxed)

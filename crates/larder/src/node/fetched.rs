@@ -65,8 +65,8 @@ impl<V> Fetched<V> {
         state.initial_age.saturating_add(self.clock.now().saturating_sub(state.stored_at))
     }
 
-    /// How much longer the value is fresh, as far as this process and Redis know; zero if it is stale. A
-    /// value that was stored nowhere, as one with `no_store`, has the time that it would have been kept for.
+    /// How much longer the value is fresh, as far as this process and Redis know; zero if it is stale. A value
+    /// that was stored nowhere, as one with `no_store`, has the time for which it would have been fresh.
     pub fn remaining_ttl(&self) -> Duration {
         match self.source {
             Source::Stale => Duration::ZERO,

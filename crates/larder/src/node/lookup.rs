@@ -101,7 +101,7 @@ impl Node {
         let (now, trust, epoch) = (self.now(), self.trust.snapshot(), self.ledger.epoch());
         let entry = self.memory.remove(key)?;
         let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
-        let is_fresh = validity == Validity::Valid && !entry.state().is_stale_value;
+        let is_fresh = entry.state().is_fresh_if(validity);
         is_fresh.then(|| self.fetched(entry, Source::Memory, false)).flatten()
     }
 

@@ -188,8 +188,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let (now, trust, epoch) = (node.now(), node.trust.snapshot(), node.ledger.epoch());
         let is_valid = |found: &MemoryEntry| {
             let validity = node.judge(found.state(), Proof::Trust(trust), epoch, now);
-            let is_fresh = validity == Validity::Valid && !found.state().is_stale_value;
-            is_fresh && found.value::<V>().is_some()
+            found.state().is_fresh_if(validity) && found.value::<V>().is_some()
         };
         // In one step: a load may store its value in between.
         let stored = node.memory.compute(memory_key, |found| match found {

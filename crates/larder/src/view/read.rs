@@ -213,18 +213,18 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     /// A candidate that Redis has too, if it is valid.
     async fn revalidated(&self, key: &KeyBuf, candidate: &Candidate) -> Option<Fetched<V>> {
         let validity = self.coordinator.revalidate(&self.redis_key(key), candidate.entry.state()).await;
-        self.fetched_if_valid(candidate, validity?)
+        self.fetched_if_fresh(candidate, validity?)
     }
 
     /// A candidate that is valid although Redis does not reply.
     fn valid_without_redis(&self, missed: &MissedKey) -> Option<Fetched<V>> {
         let candidate = missed.unproved_candidate()?;
         let validity = self.node().judge_without_redis(candidate.entry.state());
-        self.fetched_if_valid(candidate, validity)
+        self.fetched_if_fresh(candidate, validity)
     }
 
-    fn fetched_if_valid(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
-        let is_fresh = validity == Validity::Valid && !candidate.entry.state().is_stale_value;
+    fn fetched_if_fresh(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
+        let is_fresh = candidate.entry.state().is_fresh_if(validity);
         is_fresh.then(|| self.node().fetched(candidate.entry.clone(), Source::Memory, false)).flatten()
     }
 
