@@ -32,6 +32,10 @@
 //!   wait for a lock, and always with debug assertions. Loaders, other listeners and `Drop` run unlocked; so do weighers,
 //!   except in [`Cache::compute`], and in [`raw`] in `update` and in [`raw::Locked`].
 //!
+//! - **A fork inherits a copy.** In a process that `fork` made, a cache of its parent has the same entries, and goes on by
+//!   itself. Loads that were under way are led anew. A shard that another thread had locked at the fork cannot be used:
+//!   after a second of waiting for it a call panics.
+//!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.
 
@@ -42,6 +46,7 @@ mod cache;
 mod clock;
 mod entry;
 mod expiry;
+pub mod fork;
 mod histogram;
 mod iter;
 mod load;

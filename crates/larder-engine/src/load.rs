@@ -179,7 +179,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         }
         let (mut ended, mut waiting) = (None, None);
         if let Some(flight) = shard.flights.get(location.hash, key).cloned() {
-            let is_pending = flight.is_pending();
+            let is_pending = !flight.is_inherited() && flight.is_pending();
             if is_pending && !flight.gives_way_to(leader) {
                 flight.set_followed();
                 return Load::Follow(Follower { cache: self.clone(), key: made, flight, waiting_as: None });
@@ -187,7 +187,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             ended = shard.flights.remove(location.hash, key);
             match is_pending {
                 true => waiting = Some(flight.end(State::Abandoned)),
-                // Its ticket was dropped where the shard could not be locked.
+                // Its ticket was dropped where the shard could not be locked, or is in the process that this one is a fork of.
                 false => shard.stats.load_failures += 1,
             }
         }

@@ -23,6 +23,7 @@
 //! waited for long. The check is free without contention, but then finds a re-entry only when the timing is bad; with
 //! debug assertions every acquisition checks all locks, so that tests find each re-entry.
 
+use crate::fork::Process;
 use crate::prefetch::prefetch_at;
 use crate::sync::{
     AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPIN_PAUSES, heavy_barrier, light_barrier, spin_loop,
@@ -31,12 +32,14 @@ use crate::sync::{
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The holder of a free lock.
 const UNLOCKED: usize = 0;
 /// How long a thread waits before it looks whether it waits for itself.
 const LONG_WAIT: Duration = Duration::from_millis(100);
+/// How long a thread of a forked process waits for a lock: whoever held it at the fork does not exist here.
+const INHERITED_WAIT: Duration = Duration::from_secs(1);
 /// How long a thread sleeps if releases may be missed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(1);
 
@@ -58,6 +61,8 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 pub(crate) struct Locks<T> {
     locks: Box<[Lock<T>]>,
     parking: Parking,
+    /// The process that made them.
+    process: Process,
 }
 
 impl<T> Locks<T> {
@@ -67,7 +72,7 @@ impl<T> Locks<T> {
             parked: AtomicU32::new(0),
             guarded: UnsafeCell::new(guarded),
         };
-        Locks { locks: guarded.map(lock).collect(), parking: Parking::new() }
+        Locks { locks: guarded.map(lock).collect(), parking: Parking::new(), process: Process::current() }
     }
 
     #[inline]
@@ -180,11 +185,16 @@ impl<T> Locks<T> {
     }
 
     /// Waits for a lock. Returns false if this thread would wait for itself.
+    ///
+    /// # Panics
+    /// If this process is a fork of the one that made the locks, and the lock is not released: a thread that held it at the
+    /// fork does not exist here.
     #[cold]
     fn acquire_contended(&self, lock: &Lock<T>, me: usize) -> bool {
         if lock.holder.load(Ordering::Relaxed) == me {
             return false;
         }
+        let mut inherited_since = None;
         loop {
             if lock.spin(me) {
                 return true;
@@ -192,6 +202,13 @@ impl<T> Locks<T> {
             let waited_long = lock.park(&self.parking);
             if waited_long && self.held_by(me) > 0 {
                 return false;
+            }
+            if self.process.has_forked() {
+                let waited = inherited_since.get_or_insert_with(Instant::now).elapsed();
+                assert!(
+                    waited < INHERITED_WAIT,
+                    "a thread held this lock of the cache when its process was forked"
+                );
             }
         }
     }

@@ -14,6 +14,7 @@ mod cache;
 mod clock;
 mod entry;
 mod expiry;
+mod fork;
 mod histogram;
 mod iter;
 mod load;

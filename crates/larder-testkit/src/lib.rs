@@ -6,6 +6,7 @@
 
 pub mod conformance;
 mod flaky_proxy;
+mod fork;
 mod frames;
 mod loader;
 mod program;
@@ -16,6 +17,7 @@ mod selected;
 mod wait;
 
 pub use flaky_proxy::FlakyProxy;
+pub use fork::{Child, Line, fork};
 pub use larder_process::Running;
 pub use loader::Gate;
 pub use program::{may_open, needs, program, resident_bytes, start, wait_for_end};

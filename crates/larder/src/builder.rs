@@ -22,6 +22,7 @@ use crate::random::Random;
 use crate::tier::Tier;
 use crate::tier::redis::{Probe, RedisOptions, RedisTier};
 use larder_engine::Clock;
+use larder_engine::fork::Process;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -282,6 +283,7 @@ impl Builder {
             observers: Observers::new(self.on_error),
             random: Random::new(self.seed),
             enabled: AtomicBool::new(self.enabled),
+            process: Process::current(),
         };
         let options = CoherenceOptions { foreign_writers: self.foreign_writers, lease_wait: self.lease_wait };
         Ok(Cache::new(Coordinator::new(node, options)))

@@ -174,7 +174,9 @@ impl Cache {
     /// The full name and the number of a view.
     fn registered(&self, name: &str) -> (String, u32) {
         let name = self.full_name(name);
-        let number = self.coordinator.node.keyspace.view_number(&name);
+        let node = &self.coordinator.node;
+        // No entry has it, and no call looks for one.
+        let number = if node.is_inherited() { 0 } else { node.keyspace.view_number(&name) };
         (name, number)
     }
 
@@ -214,8 +216,10 @@ impl Cache {
     pub async fn clear(&self) -> Result<Reach, CacheError> {
         let tags = self.tags().pop().map(|own| vec![own]);
         let coordinator = self.coordinator.clone();
-        let cleared =
-            spawn_mutation(async move { Ok(coordinator.invalidate(tags, Invalidation::Hard).await) }).await?;
+        let cleared = spawn_mutation(&self.coordinator.node, async move {
+            Ok(coordinator.invalidate(tags, Invalidation::Hard).await)
+        })
+        .await?;
         self.coordinator.reach(cleared)
     }
 
@@ -235,8 +239,8 @@ impl Cache {
     pub async fn delete_matched(&self, pattern: &str) -> Result<Removal<u64>, CacheError> {
         let pattern = glob::escaped(self.prefix()) + pattern;
         let coordinator = self.coordinator.clone();
-        let (existed, confirmed) =
-            spawn_mutation(async move { Ok(coordinator.delete_matched(&pattern).await) }).await?;
+        let deletion = async move { Ok(coordinator.delete_matched(&pattern).await) };
+        let (existed, confirmed) = spawn_mutation(&self.coordinator.node, deletion).await?;
         Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 
@@ -262,7 +266,11 @@ impl Cache {
 
     /// The events of this cache from now on. A slow watcher misses some and learns how many.
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.coordinator.node.observers.watch()
+        let node = &self.coordinator.node;
+        if node.process.has_forked() {
+            return node.observers.watch_after_fork();
+        }
+        node.observers.watch()
     }
 
     /// Turns the cache off or on. While it is off, every fetch loads, every read misses, and writes only invalidate.
@@ -272,6 +280,7 @@ impl Cache {
 
     /// The counters so far.
     pub fn stats(&self) -> CacheStats {
-        self.coordinator.node.stats()
+        let node = &self.coordinator.node;
+        if node.is_inherited() { CacheStats::default() } else { node.stats() }
     }
 }

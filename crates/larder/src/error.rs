@@ -23,6 +23,8 @@ pub enum FetchError<E> {
     NoStaleValue,
     /// The runtime shut down before the load ended.
     Dropped,
+    /// This process inherited the cache through a fork. Build another one in it.
+    Forked,
 }
 
 impl<E: std::fmt::Display> std::fmt::Display for FetchError<E> {
@@ -33,6 +35,7 @@ impl<E: std::fmt::Display> std::fmt::Display for FetchError<E> {
             FetchError::Timeout => f.write_str("the loader exceeded its hard timeout"),
             FetchError::NoStaleValue => f.write_str("the loader returned NotModified without a stale value"),
             FetchError::Dropped => f.write_str("the load was dropped because its runtime shut down"),
+            FetchError::Forked => CacheError::Forked.fmt(f),
         }
     }
 }
@@ -55,6 +58,7 @@ impl<E> Clone for FetchError<E> {
             FetchError::Timeout => FetchError::Timeout,
             FetchError::NoStaleValue => FetchError::NoStaleValue,
             FetchError::Dropped => FetchError::Dropped,
+            FetchError::Forked => FetchError::Forked,
         }
     }
 }
@@ -85,6 +89,10 @@ pub enum CacheError {
     /// The operation needs Redis, and the cache has none. Build it with [`Builder::redis`](crate::Builder::redis).
     #[error("the cache has no redis")]
     NoRedis,
+    /// This process inherited the cache through a fork: its connections and its tasks are those of the parent. Nothing was
+    /// done. Build another cache in this process.
+    #[error("this process inherited the cache through a fork; build another one in it")]
+    Forked,
 }
 
 impl From<TierError> for CacheError {

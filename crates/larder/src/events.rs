@@ -1,6 +1,7 @@
 //! The events of a cache, for its watchers.
 
 use crate::envelope::Unreadable;
+use std::sync::OnceLock;
 use tokio::sync::broadcast;
 
 /// How many events a slow watcher can lag behind before it misses some.
@@ -99,6 +100,9 @@ pub enum Event {
         /// The number of keys, tags and patterns.
         invalidations: usize,
     },
+    /// This process inherited the cache through a fork: it answers with errors. Only watchers that were made in this process
+    /// get it.
+    Forked,
     /// A loaded value could not be encoded, so it was stored in no tier.
     EncodeFailed {
         /// The Redis key.
@@ -108,22 +112,38 @@ pub enum Event {
 
 /// Sends events to all watchers.
 #[derive(Debug)]
-pub(crate) struct Events(broadcast::Sender<Event>);
+pub(crate) struct Events {
+    channel: broadcast::Sender<Event>,
+    /// Of a process that inherited the cache: a thread that does not exist there may have locked the other channel.
+    after_fork: OnceLock<broadcast::Sender<Event>>,
+}
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Events(broadcast::Sender::new(BUFFERED_EVENTS))
+        Events { channel: broadcast::Sender::new(BUFFERED_EVENTS), after_fork: OnceLock::new() }
     }
 
     /// Makes and sends an event if there is a watcher.
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
-        if self.0.receiver_count() > 0 {
+        if self.channel.receiver_count() > 0 {
             // The last watcher may have been dropped since.
-            _ = self.0.send(event());
+            _ = self.channel.send(event());
         }
     }
 
     pub(crate) fn watch(&self) -> broadcast::Receiver<Event> {
-        self.0.subscribe()
+        self.channel.subscribe()
+    }
+
+    /// As [`Events::emit`] in a process that inherited the cache.
+    pub(crate) fn emit_after_fork(&self, event: Event) {
+        if let Some(channel) = self.after_fork.get() {
+            _ = channel.send(event);
+        }
+    }
+
+    /// As [`Events::watch`] in a process that inherited the cache.
+    pub(crate) fn watch_after_fork(&self) -> broadcast::Receiver<Event> {
+        self.after_fork.get_or_init(|| broadcast::Sender::new(BUFFERED_EVENTS)).subscribe()
     }
 }

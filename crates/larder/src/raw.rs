@@ -60,7 +60,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
             return self.increment_in_memory(&key, by);
         }
         let redis_key = self.redis_key(&key);
-        spawn_mutation(async move {
+        spawn_mutation(&self.coordinator.node, async move {
             let redis = coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
             redis.call(redis.tier.increment(&redis_key, by, ttl)).await
         })
@@ -89,6 +89,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     pub async fn read(&self, key: &K) -> Result<Option<i64>, CacheError> {
         let key = KeyBuf::of(key);
         let node = &self.coordinator.node;
+        node.check_process()?;
         if node.redis.is_none() {
             let Some(entry) = node.memory.get(&self.memory_key(&key)) else { return Ok(None) };
             let counter = entry.value::<MemoryCounter>().ok_or_else(not_an_integer)?;
@@ -118,11 +119,12 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         let keys = vec![(self.memory_key(&key), self.redis_key(&key))];
         let coordinator = self.coordinator.clone();
         let deletion = async move { Ok(coordinator.delete_keys(keys).await) };
-        let (existed, confirmed) = spawn_mutation(deletion).await?;
+        let (existed, confirmed) = spawn_mutation(&self.coordinator.node, deletion).await?;
         confirmed.map(|()| existed.first() == Some(&true))
     }
 
     fn increment_in_memory(&self, key: &KeyBuf, by: i64) -> Result<i64, CacheError> {
+        self.coordinator.node.check_process()?;
         let memory = &self.coordinator.node.memory;
         let now = memory.clock().now();
         let sum = memory.compute(self.memory_key(key), |entry| {
@@ -178,6 +180,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn read(&self, key: &K) -> Result<Option<Vec<u8>>, CacheError> {
+        self.coordinator.node.check_process()?;
         if self.coordinator.node.redis.is_none() {
             return Err(CacheError::NoRedis);
         }
@@ -212,6 +215,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     }
 
     async fn transact(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {
+        self.coordinator.node.check_process()?;
         let redis = self.coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
         let transaction = Transaction { operations: &[operation], ledger: None, announce: None };
         Ok(redis.call(redis.tier.transact(&transaction)).await?.results.pop())

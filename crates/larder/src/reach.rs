@@ -31,7 +31,7 @@ impl Reach {
                 report(&error);
                 Ok(Reach::HereAndQueued)
             }
-            Err(error @ (CacheError::Encode(_) | CacheError::NoRedis)) => Err(error),
+            Err(error @ (CacheError::Encode(_) | CacheError::NoRedis | CacheError::Forked)) => Err(error),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One load under way: its state, and the followers that wait for its end.
 
 use super::{Failure, Leader};
+use crate::fork::Process;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
@@ -14,6 +15,8 @@ pub(crate) struct Flight<V> {
     pub(super) began: Duration,
     /// What its leader lets others do meanwhile.
     pub(super) leader: Leader,
+    /// The process that its leader is in.
+    process: Process,
     /// Whether anyone has followed it. Read and written while the shard is locked.
     followed: AtomicBool,
 }
@@ -71,6 +74,7 @@ impl<V> Flight<V> {
             state: Mutex::new(State::Pending(Wakers::default())),
             began,
             leader,
+            process: Process::current(),
             followed: AtomicBool::new(false),
         }
     }
@@ -78,6 +82,11 @@ impl<V> Flight<V> {
     /// Whether a caller that leads so takes the place of its leader.
     pub(super) fn gives_way_to(&self, next: Leader) -> bool {
         self.leader == Leader::GivesWay && next != Leader::GivesWay
+    }
+
+    /// Whether it was under way when this process was forked. Its leader does not exist here, and may have held its lock.
+    pub(super) fn is_inherited(&self) -> bool {
+        self.process.has_forked()
     }
 
     /// Someone follows it now.

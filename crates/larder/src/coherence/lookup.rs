@@ -88,7 +88,7 @@ impl Coordinator {
         let members = if reads_ledger { untagged_members() } else { Vec::new() };
         let ledger = || reads_ledger.then(|| node.ledger_query(&members));
         let with_leases = purpose == Purpose::Load && !node.trust.is_standalone();
-        let ids: Vec<Id> = keys.iter().filter(|_| with_leases).map(|_| node.random.id()).collect();
+        let ids = node.random.ids(if with_leases { keys.len() } else { 0 });
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let lease = with_leases.then_some((&heads[..], LEASE_TTL));
         let mut reply = redis.call(redis.tier.lookup(&Lookup { keys, lease, ledger: ledger() })).await;

@@ -106,6 +106,15 @@ impl Coordinator {
     }
 }
 
+/// In a process that inherited the cache, what belongs to the parent stays as it is.
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        if self.node.process.has_forked() {
+            self.leave_to_parent();
+        }
+    }
+}
+
 impl std::fmt::Debug for Coordinator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cache").field("namespace", &self.node.keyspace.namespace()).finish_non_exhaustive()

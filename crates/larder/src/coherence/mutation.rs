@@ -16,6 +16,7 @@ use crate::envelope;
 use crate::error::CacheError;
 use crate::events::Event;
 use crate::key::MemoryKey;
+use crate::node::Node;
 use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::reach::Reach;
 use crate::task::in_task;
@@ -27,8 +28,10 @@ use tracing::Instrument;
 /// Runs a mutation in a task of its own. If its runtime shuts down, the error says that nothing is known to be done: the
 /// task may not have queued it.
 pub(crate) async fn spawn_mutation<T: Send + 'static>(
+    node: &Node,
     mutation: impl Future<Output = Result<T, CacheError>> + Send + 'static,
 ) -> Result<T, CacheError> {
+    node.check_process()?;
     let done = in_task(mutation.instrument(tracing::debug_span!("larder.mutation"))).await;
     done.unwrap_or_else(|| Err(CacheError::Redis("the runtime shut down".into())))
 }
@@ -174,7 +177,8 @@ impl Coordinator {
         let tags = checked_tags(tags)?;
         let coordinator = self.clone();
         let confirmed =
-            spawn_mutation(async move { Ok(coordinator.invalidate(Some(tags), how).await) }).await?;
+            spawn_mutation(&self.node, async move { Ok(coordinator.invalidate(Some(tags), how).await) })
+                .await?;
         self.reach(confirmed)
     }
 
@@ -184,6 +188,7 @@ impl Coordinator {
         tags: Vec<Box<str>>,
         how: Invalidation,
     ) -> Result<(), CacheError> {
+        self.node.check_process()?;
         let tags = checked_tags(tags)?;
         // First: what has started must be finished.
         let runtime = Handle::current();
@@ -290,6 +295,8 @@ pub(super) fn removed_value(result: &OperationResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::tests::node_with_clock;
+    use larder_engine::Clock;
     use std::future::pending;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
@@ -298,7 +305,8 @@ mod tests {
     fn mutation_whose_runtime_shuts_down_is_an_error() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let mut context = Context::from_waker(Waker::noop());
-        let mut mutation = pin!(spawn_mutation(pending::<Result<(), CacheError>>()));
+        let node = node_with_clock(Clock::monotonic());
+        let mut mutation = pin!(spawn_mutation(&node, pending::<Result<(), CacheError>>()));
         {
             let _entered = runtime.enter();
             assert!(mutation.as_mut().poll(&mut context).is_pending());

@@ -35,6 +35,8 @@ pub enum CoherenceMode {
     OneNode,
     /// The whole promise.
     Full,
+    /// This process inherited the cache through a fork: every call is an error that says so, or a miss.
+    Forked,
     /// Redis does not reply, or its heartbeats do not, or its ledger cannot be used: since [`Coherence::proof_age`]. Memory
     /// is served for [`Builder::disconnected`](crate::Builder::disconnected) after that; then every fetch loads. What this
     /// node invalidates is queued.
@@ -43,6 +45,16 @@ pub enum CoherenceMode {
 
 impl Coordinator {
     pub(crate) fn coherence(&self) -> Coherence {
+        if self.node.is_inherited() {
+            return Coherence {
+                mode: CoherenceMode::Forked,
+                memory_trusted: false,
+                proof_age: self.node.trust.proof_age(),
+                pending_invalidations: 0,
+                foreign_writers: false,
+                scripts: false,
+            };
+        }
         let capabilities = self.node.redis.as_ref().and_then(|redis| redis.tier.capabilities());
         let mode = match (&self.node.redis, capabilities) {
             (None, _) => CoherenceMode::Memory,

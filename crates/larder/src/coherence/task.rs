@@ -73,6 +73,13 @@ impl Drop for Connection {
 }
 
 impl Coordinator {
+    /// Leaves task and connections to the parent: dropping them here would take the parent's sockets from its event loop,
+    /// which both processes share.
+    pub(super) fn leave_to_parent(&mut self) {
+        std::mem::forget(self.connection.task.get_mut().take());
+        std::mem::forget(self.node.redis.take());
+    }
+
     /// Starts the task if it does not run, and waits for its first attempt to connect. Memory is empty before.
     pub(crate) async fn ensure_connected(self: &Arc<Self>) {
         let Some(redis) = &self.node.redis else { return };
@@ -213,6 +220,10 @@ impl Coordinator {
 
     /// Replays pending invalidations for at most `limit`. Returns how many are still pending.
     pub(crate) async fn drain(self: &Arc<Self>, limit: Duration) -> usize {
+        if self.node.is_inherited() {
+            // They are the parent's.
+            return 0;
+        }
         let draining = async {
             // Mutations that Redis has not answered yet are not pending yet.
             drop(self.mutation_gate.write().await);

@@ -32,7 +32,8 @@ use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
 use crate::node::fetched::Fetched;
 use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
-use larder_engine::FollowOutcome;
+use larder_engine::fork::Process;
+use larder_engine::{FollowOutcome, Leader, Load};
 use load_batch::{LoadBatch, PendingKey, fetch_error};
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -192,7 +193,8 @@ pub struct FetchFuture<'v, V, E, L> {
 #[allow(clippy::large_enum_variant, reason = "a box would cost each hit an allocation")]
 enum State<'v, V, E, L> {
     Start(Fetch<'v, V, E>, L),
-    Slow(Pin<Box<dyn Future<Output = Outcome<V, E>> + Send>>),
+    /// And the process that its load runs in.
+    Slow(Process, Pin<Box<dyn Future<Output = Outcome<V, E>> + Send>>),
     Done,
 }
 
@@ -209,6 +211,10 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<V, E>> {
         if let State::Start(fetch, _) = &self.state {
+            if fetch.view.node().is_inherited() {
+                self.state = State::Done;
+                return Poll::Ready(Err(FetchError::Forked));
+            }
             let lookup = if fetch.refresh || fetch.view.is_off() {
                 None
             } else {
@@ -225,8 +231,11 @@ where
             };
             self.state = State::Slow(Box::pin(fetch.into_owned().slow(lookup, loader)));
         }
-        let State::Slow(slow) = &mut self.state else { panic!("fetch polled after completion") };
-        let polled = slow.as_mut().poll(context);
+        let State::Slow(process, slow) = &mut self.state else { panic!("fetch polled after completion") };
+        let polled = match process.has_forked() {
+            true => Poll::Ready(Err(FetchError::Forked)),
+            false => slow.as_mut().poll(context),
+        };
         if polled.is_ready() {
             self.state = State::Done;
         }

@@ -4,6 +4,7 @@ use super::BulkOutcome;
 use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
 use super::waiting::{Call, answer_or_stale, follow};
+use crate::error::FetchError;
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, BulkCx, LoadFailure, Loaded};
 use crate::node::lookup::MemoryLookup;
@@ -108,6 +109,9 @@ where
         let mut wanted = BTreeMap::new();
         for (key, owned) in keys {
             wanted.entry(key.as_bytes().to_vec()).or_insert((key, owned));
+        }
+        if view.node().is_inherited() {
+            return order.iter().map(|_| Err(FetchError::Forked)).collect();
         }
         if view.is_off() {
             let missing = wanted.into_values().map(|(_, owned)| owned).collect();

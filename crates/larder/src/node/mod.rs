@@ -39,6 +39,7 @@ use entry::Memory;
 use guarded_tier::GuardedTier;
 use key_counts::KeyCounts;
 use keyspace::Keyspace;
+use larder_engine::fork::Process;
 use larder_engine::{Op, Ttl};
 use ledger::{FLOOR, Invalidation, Ledger, member};
 use listeners::Listeners;
@@ -68,6 +69,8 @@ pub(crate) struct Node {
     /// The source of ids and jitter.
     pub(crate) random: Random,
     pub(crate) enabled: AtomicBool,
+    /// The process that built the cache.
+    pub(crate) process: Process,
 }
 
 /// The options of a cache that its views start from.
@@ -98,6 +101,27 @@ impl Node {
     /// The time on the engine's clock.
     pub(crate) fn now(&self) -> Duration {
         self.memory.clock().now()
+    }
+
+    /// Whether this process inherited the cache through a fork. Then nothing of it may be used: threads that held its locks
+    /// and tasks that it waits for exist in the parent only. Every call asks before its first lock.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        let is_inherited = self.process.has_forked();
+        if is_inherited {
+            self.observers.report_fork();
+        }
+        is_inherited
+    }
+
+    /// Whether the cache is turned on, and of this process.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_enabled() && !self.is_inherited()
+    }
+
+    /// The error of a call of a cache that this process inherited.
+    pub(crate) fn check_process(&self) -> Result<(), CacheError> {
+        if self.is_inherited() { Err(CacheError::Forked) } else { Ok(()) }
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -253,6 +277,7 @@ pub(crate) mod tests {
             observers: Observers::new(None),
             random: Random::new(Some(1)),
             enabled: AtomicBool::new(true),
+            process: Process::current(),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::error::CacheError;
 use crate::events::{Event, EventKey, Events};
 use crate::stats::Counts;
 use crate::unwind::caught;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::broadcast;
 
 pub(crate) type OnError = Box<dyn Fn(&CacheError) + Send + Sync>;
@@ -12,11 +13,13 @@ pub(crate) struct Observers {
     events: Events,
     pub(crate) counts: Counts,
     on_error: Option<OnError>,
+    has_reported_fork: AtomicBool,
 }
 
 impl Observers {
     pub(crate) fn new(on_error: Option<OnError>) -> Self {
-        Observers { events: Events::new(), counts: Counts::default(), on_error }
+        let has_reported_fork = AtomicBool::new(false);
+        Observers { events: Events::new(), counts: Counts::default(), on_error, has_reported_fork }
     }
 
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
@@ -32,6 +35,20 @@ impl Observers {
         if let Some(on_error) = &self.on_error {
             caught("Builder::on_error", || on_error(error));
         }
+    }
+
+    /// The cache is used in a process that inherited it: reported once. Takes no lock that another thread may have had.
+    #[cold]
+    pub(crate) fn report_fork(&self) {
+        if !self.has_reported_fork.swap(true, Ordering::AcqRel) {
+            tracing::error!("{}", CacheError::Forked);
+            self.report(&CacheError::Forked);
+            self.events.emit_after_fork(Event::Forked);
+        }
+    }
+
+    pub(crate) fn watch_after_fork(&self) -> broadcast::Receiver<Event> {
+        self.events.watch_after_fork()
     }
 
     /// A stale value was served.

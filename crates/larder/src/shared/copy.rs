@@ -82,7 +82,7 @@ impl SharedView {
         if copy.state.is_dead() || !copy.state.is_kept(now) {
             return Validity::Dead;
         }
-        if !copy.invalidations.is_current(self) || !node.is_enabled() {
+        if !copy.invalidations.is_current(self) || !node.is_usable() {
             return Validity::Unknown;
         }
         node.judge(&copy.state, Proof::Trust(trust), epoch, now)
@@ -99,6 +99,9 @@ impl SharedView {
     /// Outside a tokio runtime, if the cache has Redis.
     pub async fn revalidate(&self, key: &[u8], copy: &SharedCopy) -> Validity {
         let (node, redis_key) = (self.node(), self.redis_key(key));
+        if !node.is_usable() {
+            return self.validity(copy);
+        }
         let called_at = nanos(node.now());
         let _one_at_a_time = self.one_at_a_time(copy.invalidations.index).await;
         let validity = self.validity(copy);

@@ -51,7 +51,7 @@ pub enum Committed {
     Everywhere(SharedCopy),
     /// Only this node has them: Redis did not store them, or may not.
     Here(SharedCopy),
-    /// The key was invalidated during the load: the bytes may be given to those who waited, and must not be kept.
+    /// The key was invalidated during the load, or this process inherited the cache through a fork: the bytes may be given to those who waited, and must not be kept.
     Refused,
 }
 
@@ -112,6 +112,9 @@ impl SharedLease {
     /// # Panics
     /// Outside a tokio runtime, if the cache has Redis.
     pub async fn commit(self, bytes: Vec<u8>, options: &WriteOptions) -> Committed {
+        if self.start.view.node().is_inherited() {
+            return Committed::Refused;
+        }
         if self.start.view.node().redis.is_none() {
             return self.store(bytes, options).await;
         }
@@ -198,14 +201,20 @@ pub(super) struct HeldLease {
     key: Vec<u8>,
     /// `None` after the end of the load.
     condition: Option<StoreCondition>,
-    renewal: JoinHandle<()>,
+    /// `None` once it was dropped.
+    renewal: Option<JoinHandle<()>>,
 }
 
 impl HeldLease {
     pub(super) fn new(coordinator: &Arc<Coordinator>, key: Vec<u8>, condition: StoreCondition) -> Self {
         let (renewals, renewer) = (condition.renewal(&key).into_iter().collect(), coordinator.clone());
         let renewal = tokio::spawn(async move { match renewer.renew_leases(renewals).await {} });
-        HeldLease { coordinator: coordinator.clone(), key, condition: Some(condition), renewal }
+        HeldLease {
+            coordinator: coordinator.clone(),
+            key,
+            condition: Some(condition),
+            renewal: Some(renewal),
+        }
     }
 
     /// The load has stored its bytes, or may not: there is nothing to release.
@@ -216,7 +225,12 @@ impl HeldLease {
 
 impl Drop for HeldLease {
     fn drop(&mut self) {
-        self.renewal.abort();
+        let Some(renewal) = self.renewal.take() else { return };
+        if self.coordinator.node.process.has_forked() {
+            // Task and lease are the parent's.
+            return std::mem::forget(renewal);
+        }
+        renewal.abort();
         // Without a runtime the lease expires.
         if let (Some(condition), Ok(runtime)) = (self.condition.take(), Handle::try_current()) {
             let (coordinator, key) = (self.coordinator.clone(), std::mem::take(&mut self.key));

@@ -220,7 +220,7 @@ impl SharedView {
 
     /// What a load that starts now knows. Waits for the first attempt to connect.
     pub(super) async fn start(&self, key: &[u8]) -> LoadStart {
-        if self.node().redis.is_some() {
+        if self.node().redis.is_some() && !self.node().is_inherited() {
             self.coordinator().ensure_connected().await;
         }
         let redis_key = self.redis_key(key);
@@ -238,7 +238,7 @@ impl SharedView {
     /// Whether Redis may have bytes of this view. Without announcements it has none: nothing could invalidate them.
     pub(super) fn has_redis(&self) -> bool {
         let node = self.node();
-        node.redis.is_some() && !node.trust.is_standalone() && node.is_enabled()
+        node.redis.is_some() && !node.trust.is_standalone() && node.is_usable()
     }
 
     /// Opens bytes from Redis. `None` if they may not be served.

@@ -129,7 +129,7 @@ impl SharedView {
         let memory_key = MemoryKeyRef { view: self.0.config.number, bytes: key }.into_owned();
         let coordinator = self.coordinator().clone();
         let deletion = async move { Ok(coordinator.delete_keys(vec![(memory_key, redis_key)]).await) };
-        let (existed, confirmed) = spawn_mutation(deletion).await?;
+        let (existed, confirmed) = spawn_mutation(self.node(), deletion).await?;
         Ok(Removal { existed: existed.first() == Some(&true), reach: self.coordinator().reach(confirmed)? })
     }
 

@@ -59,7 +59,8 @@ where
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
         let tags = state.config.tags(&options.tags);
         let lifetime = state.lifetime(&value, options.policy);
-        spawn_mutation(async move { state.add(&key, AddedValue { value, lifetime, tags }).await }).await
+        let adding = async move { state.add(&key, AddedValue { value, lifetime, tags }).await };
+        spawn_mutation(self.state.node(), adding).await
     }
 
     /// Removes a key and returns its value. Of concurrent callers one gets it. While the cache is off, nobody does: the
@@ -74,7 +75,7 @@ where
     pub async fn take(&self, key: &K) -> Result<Option<Fetched<V>>, CacheError> {
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
         let is_off = state.is_off();
-        let taken = spawn_mutation(async move { state.take(&key).await }).await?;
+        let taken = spawn_mutation(self.state.node(), async move { state.take(&key).await }).await?;
         Ok(taken.filter(|_| !is_off))
     }
 
@@ -89,7 +90,7 @@ where
     /// Outside a tokio runtime.
     pub async fn expire(&self, key: &K) -> Result<Removal, CacheError> {
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
-        spawn_mutation(async move { state.expire(&key).await }).await
+        spawn_mutation(self.state.node(), async move { state.expire(&key).await }).await
     }
 }
 

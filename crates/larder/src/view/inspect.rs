@@ -51,7 +51,8 @@ where
         // Before memory: what was known before is known of the entry.
         let now = node.now();
         let (trust, epoch) = (node.trust.snapshot(), node.ledger.epoch());
-        let entry = node.memory.peek(&state.memory_key(&key)).and_then(|entry| {
+        let in_memory = (!node.is_inherited()).then(|| node.memory.peek(&state.memory_key(&key))).flatten();
+        let entry = in_memory.and_then(|entry| {
             let value = entry.value::<V>()?;
             let times = entry.state();
             let ttl = times.remaining_ttl(now);

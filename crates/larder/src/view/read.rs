@@ -66,7 +66,7 @@ where
     /// Outside a tokio runtime, if Redis is asked.
     pub async fn read(&self, key: &K) -> Option<Fetched<V>> {
         let state = &self.state;
-        if state.is_off() {
+        if !state.node().is_usable() {
             return None;
         }
         let key = KeyBuf::of(key);
@@ -95,7 +95,7 @@ where
     {
         let keys: Vec<KeyBuf> = keys.into_iter().map(KeyBuf::of).collect();
         let state = &self.state;
-        if state.is_off() {
+        if !state.node().is_usable() {
             return keys.iter().map(|_| None).collect();
         }
         let mut answers = Vec::with_capacity(keys.len());

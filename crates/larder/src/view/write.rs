@@ -137,7 +137,8 @@ where
             return Ok(self.state.delete(keys).await?.reach);
         }
         let state = self.state.clone();
-        let confirmed = spawn_mutation(async move { Ok(state.write(values).await) }).await?;
+        let writing = async move { Ok(state.write(values).await) };
+        let confirmed = spawn_mutation(self.state.node(), writing).await?;
         self.state.coordinator.reach(confirmed)
     }
 
@@ -204,7 +205,7 @@ impl<V> ViewState<V> {
     async fn delete(&self, keys: Vec<(MemoryKey, Vec<u8>)>) -> Result<Removal<Vec<bool>>, CacheError> {
         let coordinator = self.coordinator.clone();
         let deletion = async move { Ok(coordinator.delete_keys(keys).await) };
-        let (existed, confirmed) = spawn_mutation(deletion).await?;
+        let (existed, confirmed) = spawn_mutation(self.node(), deletion).await?;
         Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 }

@@ -6,6 +6,7 @@ mod connections;
 mod credentials;
 mod experiments;
 mod failures;
+mod fork;
 mod grace;
 mod inspection;
 mod journal;

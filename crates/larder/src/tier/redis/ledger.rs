@@ -10,6 +10,7 @@
 use super::connect::Connector;
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
 use super::{RedisTier, executed};
+use crate::random::random_u64;
 use crate::tier::{
     Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
 };
@@ -23,7 +24,7 @@ const JUDGES_OF_EVERYTHING: [&str; 3] = ["floor", "clear", "expire"];
 /// How much later than the clock that its maker knows a new ledger starts. Random: two ledgers whose makers knew the same
 /// must not give the same clock to a load before the second and an invalidation after it.
 fn margin() -> u64 {
-    UNKNOWN_ADVANCES + rand::random_range(0..UNKNOWN_ADVANCES)
+    UNKNOWN_ADVANCES + random_u64() % UNKNOWN_ADVANCES
 }
 
 /// Adds a read of stamps to a pipeline.
