@@ -10,6 +10,9 @@
 //! Pending ───┼─ fail ────────────► Failed(why)     followers get the failure
 //!            └─ drop, give way ──► Abandoned       followers look up the key again: one of them leads
 //! ```
+//!
+//! A caller that has waited for long may *overtake* a load: callers follow its own from then on, and the older one may still
+//! commit until a later one has. So loads that are overtaken again and again are stored all the same.
 
 pub(crate) mod flight;
 pub(crate) mod flights;
@@ -158,6 +161,18 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     {
         let location = self.locate(key);
         self.join_or_lead(self.lock(location), location, key, None, to_key, leader)
+    }
+
+    /// See [`Follower::overtake`].
+    fn overtake(&self, key: &K, older: &Arc<Flight<V>>, leader: Leader) -> Load<K, V> {
+        let location = self.locate(key);
+        let flight = Arc::new(Flight::new(self.clock().now(), leader));
+        let mut shard = self.lock(location);
+        if !older.is_pending() || !shard.flights.overtake(location.hash, older, &flight) {
+            return self.join_or_lead(shard, location, key, None, K::clone, leader);
+        }
+        drop(shard);
+        Load::Lead(Ticket::new(self, key.clone(), location, flight, true))
     }
 
     fn join_or_lead<Q>(

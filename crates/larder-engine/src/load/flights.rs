@@ -4,13 +4,29 @@ use super::flight::Flight;
 use hashbrown::{Equivalent, HashTable};
 use std::sync::Arc;
 
-/// A load under way: its hash, its key, and the state that its leader and followers share.
-pub(crate) type LoadUnderWay<K, V> = (u64, K, Arc<Flight<V>>);
+/// The loads under way of one key: the one that callers follow, and those that it has overtaken.
+#[derive(Debug)]
+pub(crate) struct LoadUnderWay<K, V> {
+    hash: u64,
+    key: K,
+    flight: Arc<Flight<V>>,
+    /// They may still commit, the oldest first, until one that began later has.
+    overtaken: Vec<Arc<Flight<V>>>,
+}
+
+/// What is no longer under way.
+#[derive(Debug)]
+pub(crate) enum Ended<K, V> {
+    /// All loads of the key.
+    All(LoadUnderWay<K, V>),
+    /// Some of them.
+    Part(#[expect(dead_code, reason = "dropped after the unlock")] Vec<Arc<Flight<V>>>),
+}
 
 /// How many loads an empty table keeps room for, so that its memory does not stay after a stall.
 const KEPT_CAPACITY: usize = 28;
 
-/// At most one load per key. Each step takes the same time however many there are: an origin that stalls must not slow
+/// At most one load per key that callers follow. Each step takes the same time however many there are: an origin that stalls must not slow
 /// down the misses of other keys.
 ///
 /// The caller drops what is removed after the shard is unlocked.
@@ -28,16 +44,36 @@ impl<K, V> Flights<K, V> {
     /// The load of `key`.
     pub(crate) fn get<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Flight<V>>> {
         let found =
-            self.loads.find(hash, |load| self.examined.count(load.0 == hash && key.equivalent(&load.1)));
-        found.map(|(_, _, flight)| flight)
+            self.loads.find(hash, |load| self.examined.count(load.hash == hash && key.equivalent(&load.key)));
+        found.map(|load| &load.flight)
+    }
+
+    /// Whether this load of `key` may commit.
+    pub(crate) fn contains<Q>(&self, hash: u64, key: &Q, flight: &Arc<Flight<V>>) -> bool
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let found = self.loads.find(hash, |load| load.hash == hash && key.equivalent(&load.key));
+        found.is_some_and(|load| load.contains(flight))
+    }
+
+    /// Puts a load in the place of the one that callers follow, which may still commit until this one has. False if that is
+    /// another one by now.
+    pub(crate) fn overtake(&mut self, hash: u64, older: &Arc<Flight<V>>, flight: &Arc<Flight<V>>) -> bool {
+        let Some(load) = self.loads.find_mut(hash, |load| Arc::ptr_eq(&load.flight, older)) else {
+            return false;
+        };
+        load.overtaken.push(std::mem::replace(&mut load.flight, flight.clone()));
+        true
     }
 
     /// Adds the load of a key that has none.
     pub(crate) fn insert(&mut self, hash: u64, key: K, flight: Arc<Flight<V>>) {
-        self.loads.insert_unique(hash, (hash, key, flight), |(hash, _, _)| *hash);
+        let load = LoadUnderWay { hash, key, flight, overtaken: Vec::new() };
+        self.loads.insert_unique(hash, load, |load| load.hash);
     }
 
-    /// Voids the load of `key`, if there is one: it can no longer commit, because the key changes.
+    /// Voids the loads of `key`, if there are any: they can no longer commit, because the key changes.
     #[inline]
     pub(crate) fn remove<Q>(&mut self, hash: u64, key: &Q) -> Option<LoadUnderWay<K, V>>
     where
@@ -46,12 +82,30 @@ impl<K, V> Flights<K, V> {
         if self.loads.is_empty() {
             return None;
         }
-        self.remove_where(hash, |load| load.0 == hash && key.equivalent(&load.1))
+        self.remove_where(hash, |load| load.hash == hash && key.equivalent(&load.key))
     }
 
-    /// Removes this load; `None` if it was voided.
-    pub(crate) fn remove_flight(&mut self, hash: u64, flight: &Arc<Flight<V>>) -> Option<LoadUnderWay<K, V>> {
-        self.remove_where(hash, |load| Arc::ptr_eq(&load.2, flight))
+    /// Ends this load, which commits, and voids those that it has overtaken. `None` if it was voided.
+    pub(crate) fn end_committed(&mut self, hash: u64, flight: &Arc<Flight<V>>) -> Option<Ended<K, V>> {
+        let examined = &self.examined;
+        let load = self.loads.find_mut(hash, |load| examined.count(load.contains(flight)))?;
+        match load.overtaken.iter().position(|overtaken| Arc::ptr_eq(overtaken, flight)) {
+            Some(index) => Some(Ended::Part(load.overtaken.drain(..=index).collect())),
+            None => self.remove_where(hash, |load| Arc::ptr_eq(&load.flight, flight)).map(Ended::All),
+        }
+    }
+
+    /// Ends this load, which stores nothing. Callers follow the one that it has overtaken, if that is still under way.
+    pub(crate) fn end_unstored(&mut self, hash: u64, flight: &Arc<Flight<V>>) -> Option<Ended<K, V>> {
+        let examined = &self.examined;
+        let load = self.loads.find_mut(hash, |load| examined.count(load.contains(flight)))?;
+        if let Some(index) = load.overtaken.iter().position(|overtaken| Arc::ptr_eq(overtaken, flight)) {
+            return Some(Ended::Part(vec![load.overtaken.remove(index)]));
+        }
+        match load.overtaken.pop() {
+            Some(older) => Some(Ended::Part(vec![std::mem::replace(&mut load.flight, older)])),
+            None => self.remove_where(hash, |load| Arc::ptr_eq(&load.flight, flight)).map(Ended::All),
+        }
     }
 
     /// Voids all loads.
@@ -71,6 +125,16 @@ impl<K, V> Flights<K, V> {
             self.loads = HashTable::new();
         }
         Some(load)
+    }
+}
+
+impl<K, V> LoadUnderWay<K, V> {
+    fn all(&self) -> impl Iterator<Item = &Arc<Flight<V>>> {
+        self.overtaken.iter().chain([&self.flight])
+    }
+
+    fn contains(&self, flight: &Arc<Flight<V>>) -> bool {
+        self.all().any(|listed| Arc::ptr_eq(listed, flight))
     }
 }
 
@@ -109,16 +173,23 @@ mod tests {
         for (key, own) in under_way.iter().enumerate() {
             let hash = hasher.hash_one(key);
             assert!(flights.get(hash, &key).is_some_and(|found| Arc::ptr_eq(found, own)));
-            assert!(flights.remove_flight(hash, &flight()).is_none(), "another load of the key");
-            let removed = match key % 2 {
+            assert!(flights.end_committed(hash, &flight()).is_none(), "another load of the key");
+            let removed = match key % 3 {
                 0 => flights.remove(hash, &key),
-                _ => flights.remove_flight(hash, own),
+                n => {
+                    let ended = match n {
+                        1 => flights.end_committed(hash, own),
+                        _ => flights.end_unstored(hash, own),
+                    };
+                    let Some(Ended::All(load)) = ended else { panic!("it is under way") };
+                    Some(load)
+                }
             };
-            assert!(removed.is_some_and(|(_, of, found)| of == key && Arc::ptr_eq(&found, own)));
+            assert!(removed.is_some_and(|load| load.key == key && Arc::ptr_eq(&load.flight, own)));
             assert!(flights.remove(hash, &key).is_none());
         }
         let examined = flights.examined.0.get();
-        assert!(examined < 6 * LOADS, "{examined} loads examined in {} steps", 5 * LOADS);
+        assert!(examined < 8 * LOADS, "{examined} loads examined in {} steps", 5 * LOADS);
         assert!(flights.loads.capacity() <= KEPT_CAPACITY, "the memory of a stall is released");
         assert!(flights.take().is_empty());
     }

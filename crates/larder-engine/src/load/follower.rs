@@ -1,7 +1,7 @@
 //! The followers' side of a load.
 
 use super::flight::{Flight, FlightOutcome};
-use super::{FollowOutcome, Load};
+use super::{FollowOutcome, Leader, Load};
 use crate::cache::Cache;
 use crate::sync::{park_timeout, thread};
 use std::future::Future;
@@ -30,6 +30,15 @@ impl<K: Hash + Eq, V> Follower<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Follower<K, V> {
+    /// Leads a load beside the one that this caller has waited for, if that is still under way and nobody else has overtaken
+    /// it. Callers follow the new load from then on. The older one may still commit, until the new one has; if the new one
+    /// stores nothing, callers follow the older one again.
+    ///
+    /// Cost: as a miss of [`Cache::load`].
+    pub fn overtake(self, leader: Leader) -> Load<K, V> {
+        self.cache.overtake(&self.key, &self.flight, leader)
+    }
+
     /// Blocks the thread until the load has ended. Only for loads that do not need this thread to make progress.
     ///
     /// A ticket that is never settled nor dropped holds the caller for ever: see [`Follower::wait_timeout`].

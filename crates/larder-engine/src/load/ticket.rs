@@ -94,7 +94,7 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
         };
         shard.stats.loads += 1;
         shard.stats.load_time += took;
-        let ended = shard.flights.remove_flight(self.location.hash, &self.flight);
+        let ended = shard.flights.end_committed(self.location.hash, &self.flight);
         let stored = match ended.is_some() {
             true => cache
                 .store(&mut shard, write, &mut removed)
@@ -149,11 +149,11 @@ impl<K: Hash + Eq, V> Ticket<K, V> {
     pub fn is_valid(&self) -> bool {
         let Some(key) = &self.key else { return false };
         let shard = self.cache.lock(self.location);
-        shard.flights.get(self.location.hash, key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
+        shard.flights.contains(self.location.hash, key, &self.flight)
     }
 
     fn settle(&self, mut shard: Guard<'_, Shard<K, V>>, outcome: State<V>) {
-        let ended = shard.flights.remove_flight(self.location.hash, &self.flight);
+        let ended = shard.flights.end_unstored(self.location.hash, &self.flight);
         match outcome {
             State::Loaded(_) => shard.stats.loads += 1,
             _ => shard.stats.load_failures += 1,

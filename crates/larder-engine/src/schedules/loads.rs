@@ -37,6 +37,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ),
     ("loads::loaders_that_load_each_other_do_not_deadlock", loaders_that_load_each_other_do_not_deadlock),
     ("loads::leader_that_gives_way_holds_nobody_up", leader_that_gives_way_holds_nobody_up),
+    ("loads::later_of_two_loads_is_what_stays", later_of_two_loads_is_what_stays),
 ];
 
 fn cache() -> Cache<u32, u32> {
@@ -392,4 +393,36 @@ fn leader_that_gives_way_holds_nobody_up() {
         }
     }
     assert_eq!(cache.get(&1), Some(found[0]));
+}
+
+/// A load, one that overtakes it and may fail, and one more that overtakes both: whatever the order of their ends, what stays is
+/// of the latest one that did not fail, and every follower gets an end.
+fn later_of_two_loads_is_what_stays() {
+    let cache = cache();
+    let mut tickets = vec![lead(&cache)];
+    for _ in 0..2 {
+        match follow(&cache).overtake(Leader::Async) {
+            Load::Lead(ticket) => tickets.push(ticket),
+            other => panic!("expected to lead: {other:?}"),
+        }
+    }
+    let follower = follow(&cache);
+    let loads = tickets.into_iter().zip(1..).map(|(ticket, value)| {
+        spawn(async move {
+            yield_now().await;
+            match value {
+                3 => ticket.fail(std::sync::Arc::new("down")),
+                _ => _ = ticket.commit(value),
+            }
+        })
+    });
+    let loads: Vec<_> = loads.collect();
+    let waiting = spawn(async move { _ = follower.await });
+    block_on(async {
+        for load in loads {
+            load.await.expect("no panic");
+        }
+        waiting.await.expect("no panic");
+    });
+    assert_eq!(cache.get(&1), Some(2));
 }

@@ -167,6 +167,81 @@ fn leader_that_gives_way_commits_if_nobody_else_leads() {
     assert!(matches!(follows, Load::Follow(_)) && load.is_valid(), "it takes nobody's place");
 }
 
+/// Leads a load beside the one under way.
+fn overtake(cache: &Cache<u32, u32>) -> Ticket<u32, u32> {
+    match follow(cache, 1).overtake(Leader::Async) {
+        Load::Lead(ticket) => ticket,
+        other => panic!("expected to lead: {other:?}"),
+    }
+}
+
+#[test]
+fn overtaken_load_commits_until_a_later_one_has() {
+    let cache = cache();
+    let older = lead(&cache, 1);
+    let mut first = follow(&cache, 1);
+    let newer = overtake(&cache);
+    let mut second = follow(&cache, 1);
+    assert!(older.is_valid() && newer.is_valid());
+    assert_eq!(older.commit(1), CommitOutcome::Stored);
+    assert_eq!((cache.get(&1), value(&mut first)), (Some(1), 1));
+    assert!(poll(&mut second).is_pending(), "it follows the later one");
+    assert_eq!(newer.commit(2), CommitOutcome::Stored);
+    assert_eq!((cache.get(&1), value(&mut second)), (Some(2), 2));
+}
+
+#[test]
+fn overtaken_load_is_void_after_a_later_one() {
+    let cache = cache();
+    let [oldest, older] = [lead(&cache, 1), overtake(&cache)];
+    let newer = overtake(&cache);
+    assert_eq!(older.commit(2), CommitOutcome::Stored);
+    assert!(!oldest.is_valid() && newer.is_valid());
+    assert_eq!(oldest.commit(1), CommitOutcome::Voided);
+    assert_eq!(newer.commit(3), CommitOutcome::Stored);
+    assert_eq!(cache.get(&1), Some(3));
+}
+
+#[test]
+fn load_that_stores_nothing_leaves_the_one_that_it_has_overtaken() {
+    let endings: [fn(Ticket<u32, u32>); 3] =
+        [drop, |newer| newer.fail(Arc::new("down")), |newer| newer.deliver(2)];
+    for end in endings {
+        let cache = cache();
+        let (older, newer) = (lead(&cache, 1), overtake(&cache));
+        end(newer);
+        let mut follower = follow(&cache, 1);
+        assert_eq!(older.commit(1), CommitOutcome::Stored);
+        assert_eq!((cache.get(&1), value(&mut follower)), (Some(1), 1));
+    }
+}
+
+#[test]
+fn changed_key_voids_overtaken_loads_too() {
+    let changes: [fn(&Cache<u32, u32>); 3] =
+        [|cache| _ = cache.remove(&1), |cache| _ = cache.insert(1, 9), |cache| _ = cache.clear()];
+    for change in changes {
+        let cache = cache();
+        let (older, newer) = (lead(&cache, 1), overtake(&cache));
+        change(&cache);
+        assert!(!older.is_valid() && !newer.is_valid());
+        assert_eq!((older.commit(1), newer.commit(2)), (CommitOutcome::Voided, CommitOutcome::Voided));
+        assert_ne!(cache.get(&1), Some(1));
+    }
+}
+
+#[test]
+fn caller_that_comes_after_the_one_who_overtook_follows() {
+    let cache = cache();
+    let older = lead(&cache, 1);
+    let [first, second] = [follow(&cache, 1), follow(&cache, 1)];
+    let Load::Lead(newer) = first.overtake(Leader::Async) else { panic!("nobody has overtaken it") };
+    let Load::Follow(mut second) = second.overtake(Leader::Async) else { panic!("they share one load") };
+    newer.commit(2);
+    assert_eq!(value(&mut second), 2);
+    assert_eq!(older.commit(1), CommitOutcome::Voided);
+}
+
 #[test]
 fn leader_dropped_promotes_one_follower() {
     let cache = cache();

@@ -14,6 +14,7 @@ use super::Coordinator;
 use crate::envelope::{Head, Id};
 use crate::error::CacheError;
 use crate::node::entry::MemoryTicket;
+use crate::node::guarded_tier::GuardedTier;
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
 use std::convert::Infallible;
 use std::future::pending;
@@ -31,8 +32,9 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 pub(crate) enum StoreCondition {
     /// Redis was not asked or did not reply: store in memory only, suspect.
     None,
-    /// Store under this id if the key still starts with these bytes.
-    CompareAndSet { expected: Vec<u8>, id: Id },
+    /// Store under this id if the key still starts with these bytes; or has the value with the other id, which a load stores
+    /// that this one has overtaken.
+    CompareAndSet { expected: Vec<u8>, id: Id, overtaken: Option<Id> },
     /// Another load stores: store in memory only, if its lease or value is still there.
     ForeignLease(Id),
     /// The server has no compare-and-set: store under this id if the ticket is still valid.
@@ -42,24 +44,31 @@ pub(crate) enum StoreCondition {
 impl StoreCondition {
     /// Store if the lease with this id is still there.
     pub(crate) fn lease(id: Id) -> Self {
-        StoreCondition::CompareAndSet { expected: Head::Lease(id).to_bytes().to_vec(), id }
+        StoreCondition::CompareAndSet { expected: Head::Lease(id).to_bytes().to_vec(), id, overtaken: None }
     }
 
     /// Replace these bytes by a value with this id.
     pub(crate) fn replacing(bytes: &[u8], id: Id) -> Self {
-        StoreCondition::CompareAndSet { expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(), id }
+        let expected = bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
+        StoreCondition::CompareAndSet { expected, id, overtaken: None }
+    }
+
+    /// Replace this lease or value by a value with this id, and also that of a load that is overtaken.
+    pub(crate) fn overtaking(found: Head, overtaken: Option<Id>, id: Id) -> Self {
+        StoreCondition::CompareAndSet { expected: found.to_bytes().to_vec(), id, overtaken }
     }
 
     /// Whether this load has a lease.
     pub(crate) fn is_lease(&self) -> bool {
-        matches!(self, StoreCondition::CompareAndSet { expected, .. }
-            if matches!(Head::parse(expected), Ok(Head::Lease(_))))
+        matches!(self, StoreCondition::CompareAndSet { expected, id, .. }
+            if matches!(Head::parse(expected), Ok(Head::Lease(lease)) if lease == *id))
     }
 
-    /// The request that renews the lease, if this load has one.
+    /// The request that renews the lease that the store needs, if there is one: also that of a load that is overtaken, whose
+    /// node may have died.
     pub(crate) fn renewal(&self, key: &[u8]) -> Option<CompareAndSet> {
         match self {
-            StoreCondition::CompareAndSet { expected, .. } if self.is_lease() => Some(CompareAndSet {
+            StoreCondition::CompareAndSet { expected, .. } if is_lease(expected) => Some(CompareAndSet {
                 key: key.to_vec(),
                 expected: expected.clone(),
                 action: CasAction::Touch(LEASE_TTL),
@@ -148,13 +157,15 @@ impl Coordinator {
         for (index, request) in requests.into_iter().enumerate() {
             match request.condition {
                 StoreCondition::None => {}
-                StoreCondition::CompareAndSet { expected, .. } => match self.action(request.put).await {
-                    Ok(action) => {
-                        swap_indices.push(index);
-                        swaps.push(CompareAndSet { key: request.key.to_vec(), expected, action });
+                StoreCondition::CompareAndSet { expected, overtaken, .. } => {
+                    match self.action(request.put).await {
+                        Ok(action) => {
+                            swap_indices.push((index, overtaken));
+                            swaps.push(CompareAndSet { key: request.key.to_vec(), expected, action });
+                        }
+                        Err(error) => self.node.observers.report(&error),
                     }
-                    Err(error) => self.node.observers.report(&error),
-                },
+                }
                 StoreCondition::ForeignLease(id) => {
                     foreign_leases.push((index, id));
                     foreign_keys.push(request.key.to_vec());
@@ -164,18 +175,19 @@ impl Coordinator {
                 }
             }
         }
-        if !swaps.is_empty() {
-            let reply = redis.call(redis.tier.compare_and_set(&swaps, None)).await;
-            if let Err(error) = &reply {
-                self.node.observers.report(error);
+        let mut overtaking = Vec::new();
+        let swapped = self.swap(redis, &swaps).await;
+        for ((swap, (index, overtaken)), outcome) in swaps.into_iter().zip(swap_indices).zip(swapped) {
+            outcomes[index] = outcome;
+            if let Some(id) = overtaken.filter(|_| outcome == StoreOutcome::Refused) {
+                let expected = Head::Value(id).to_bytes().to_vec();
+                overtaking.push((index, CompareAndSet { expected, ..swap }));
             }
-            for (position, index) in swap_indices.into_iter().enumerate() {
-                outcomes[index] = match &reply {
-                    Ok(accepted) if accepted.get(position) == Some(&true) => StoreOutcome::Stored,
-                    Ok(_) => StoreOutcome::Refused,
-                    Err(_) => StoreOutcome::Unknown,
-                };
-            }
+        }
+        // The loads that these have overtaken may have stored their values first.
+        let (indices, swaps): (Vec<_>, Vec<_>) = overtaking.into_iter().unzip();
+        for (index, outcome) in indices.into_iter().zip(self.swap(redis, &swaps).await) {
+            outcomes[index] = outcome;
         }
         if !foreign_keys.is_empty() {
             let reply = redis.call(redis.tier.read_heads(&foreign_keys, None)).await;
@@ -191,6 +203,22 @@ impl Coordinator {
             }
         }
         outcomes
+    }
+
+    async fn swap(&self, redis: &GuardedTier, swaps: &[CompareAndSet]) -> Vec<StoreOutcome> {
+        if swaps.is_empty() {
+            return Vec::new();
+        }
+        match redis.call(redis.tier.compare_and_set(swaps, None)).await {
+            Ok(accepted) => {
+                let outcome = |accepted| if accepted { StoreOutcome::Stored } else { StoreOutcome::Refused };
+                accepted.into_iter().map(outcome).collect()
+            }
+            Err(error) => {
+                self.node.observers.report(&error);
+                vec![StoreOutcome::Unknown; swaps.len()]
+            }
+        }
     }
 
     /// The action that stores an envelope, with its deadline, or releases a lease.

@@ -10,13 +10,16 @@
 //! The lease saves loads and decides nothing: the store compares the value. A mutation removes the value or gives the key
 //! another id. Then nobody looks for the lease of the old value, and the load is refused as any other.
 //!
+//! A refresh that has waited too long for the load that has the lease loads beside it. Its store replaces the old value, and
+//! also the one that the other load has stored meanwhile, which is known by its id: the id of the lease.
+//!
 //! A load that has stored leaves its lease to expire: another node may have found the old value just before, and must
 //! not load it once more. A load that failed, or whose value may not be stored, removes it.
 
 use super::Coordinator;
 use super::lease::{LEASE_TTL, StoreCondition, StoreRequest};
-use crate::envelope::{self, Head, Id};
-use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
+use crate::envelope::{Head, Id};
+use crate::tier::{CasAction, CompareAndSet, Expiry};
 
 /// Who loads a value again.
 #[derive(Clone, Debug, Default)]
@@ -59,27 +62,6 @@ impl Coordinator {
             // A server that is full stores no lease.
             Err(_) => leases.into_iter().map(unleased).collect(),
         }
-    }
-
-    /// Gives the value of a key with this deadline another id, so that no load that found it before can replace it, and
-    /// leases its reload. Returns the lease and the condition of that; `None` if the value has changed or Redis does not
-    /// reply.
-    pub(crate) async fn take_over_reload(
-        &self,
-        key: &[u8],
-        bytes: &[u8],
-        deadline_ms: u64,
-    ) -> Option<(Reload, StoreCondition)> {
-        let redis = self.node.redis.as_ref()?;
-        let (expected, mut bytes) = (bytes[..HEAD_BYTES].to_vec(), bytes.to_vec());
-        let id = self.node.random.id();
-        envelope::set_id(&mut bytes, id);
-        let (reload, condition) = self.reload_lease(id);
-        let action = CasAction::Put(bytes, Expiry::At(deadline_ms));
-        let renewal = CompareAndSet { key: key.to_vec(), expected, action };
-        let requests: Vec<_> = [renewal].into_iter().chain(reload.put()).collect();
-        let accepted = redis.call(redis.tier.compare_and_set(&requests, None)).await.ok()?;
-        (accepted.first() == Some(&true)).then_some((reload, condition))
     }
 
     /// How far the loads are that replace the values with these ids: one round trip, of a few bytes for each. `None` if

@@ -94,15 +94,8 @@ enum Found {
     Settled,
     /// Bytes may not be served, or have changed since. They must be replaced by a lease.
     Dead(Vec<u8>),
-    /// A value must be loaded again.
-    Replaceable(ReplaceableValue),
-}
-
-/// A value in Redis that a load replaces.
-pub(super) struct ReplaceableValue {
-    pub(super) id: Id,
-    pub(super) bytes: Vec<u8>,
-    pub(super) deadline_ms: u64,
+    /// The value with this id must be loaded again.
+    Replaceable(Id),
 }
 
 /// What the keys of one load share.
@@ -182,7 +175,7 @@ where
                     }
                 }
                 Found::Replaceable(value) => {
-                    self.lease_reloads(vec![(pending, value.id)]).await;
+                    self.lease_reloads(vec![(pending, value)]).await;
                     return self.await_other_nodes(std::slice::from_mut(pending)).await;
                 }
             }
@@ -220,7 +213,7 @@ where
                                 }
                             };
                         }
-                        Found::Replaceable(value) => replaceable.push((pending, value.id)),
+                        Found::Replaceable(value) => replaceable.push((pending, value)),
                     }
                 }
                 self.lease_reloads(replaceable).await;
@@ -271,9 +264,9 @@ where
         pending.reload = Reload::Unleased;
         pending.condition = match lookup {
             RedisLookup::LeaseGranted(id) => StoreCondition::lease(id),
-            // That load may have begun before the refresh was called: its store must be refused.
+            // That load may have begun before the refresh was called, so that its value must be replaced.
             RedisLookup::LeaseHeldByOther(id) if self.refresh => {
-                return Found::Dead(Head::Lease(id).to_bytes().to_vec());
+                StoreCondition::overtaking(Head::Lease(id), Some(id), node.random.id())
             }
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
             RedisLookup::Absent if node.trust.is_standalone() => coordinator.condition_to_replace(&[]),
@@ -281,7 +274,7 @@ where
             RedisLookup::Bytes(bytes) => {
                 let (config, redis_key) = (&self.view.config, &pending.redis_key);
                 let opened = node.open(config, redis_key, &bytes, &pending.start).await;
-                let Some(OpenedEntry { entry, validity, deadline_ms }) = opened else {
+                let Some(OpenedEntry { entry, validity, .. }) = opened else {
                     return Found::Dead(bytes);
                 };
                 let id = entry.state().id;
@@ -294,7 +287,7 @@ where
                 }
                 pending.stale = Some(entry);
                 match id.filter(|_| !node.trust.is_standalone()) {
-                    Some(id) => return Found::Replaceable(ReplaceableValue { id, bytes, deadline_ms }),
+                    Some(id) => return Found::Replaceable(id),
                     None => coordinator.condition_to_replace(&bytes),
                 }
             }

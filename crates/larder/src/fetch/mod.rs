@@ -44,7 +44,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 use view_state::ViewState;
-use waiting::{Call, answer_or_stale, follow, is_loaded_by, is_servable};
+use waiting::{Call, answer_or_stale, follow, is_loaded_by};
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
@@ -149,7 +149,9 @@ where
     ///
     /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
     /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
-    /// its value is stored in no tier. All refreshes that waited for the same load share the next one.
+    /// this one runs beside it, and of both values the one whose loader began later stays. All refreshes that waited for
+    /// the same load share the next one. A refresh has no [`soft_timeout`](crate::Policy::soft_timeout), since the value
+    /// that it asks for is none that there is.
     ///
     /// If the load fails, a fresh value stays as it was. The caller gets it as a stale one if it has a grace period, and
     /// the error if not.
@@ -229,7 +231,8 @@ where
             let State::Start(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
                 unreachable!("the state was checked above")
             };
-            self.state = State::Slow(Box::pin(fetch.into_owned().slow(lookup, loader)));
+            let process = fetch.view.node().process;
+            self.state = State::Slow(process, Box::pin(fetch.into_owned().slow(lookup, loader)));
         }
         let State::Slow(process, slow) = &mut self.state else { panic!("fetch polled after completion") };
         let polled = match process.has_forked() {
@@ -253,7 +256,7 @@ where
         if self.view.is_off() {
             return self.uncached(loader).await;
         }
-        let call = Call { policy: self.resolved_policy(), started: Instant::now() };
+        let call = Call::start(self.resolved_policy(), self.refresh);
         let called_at = self.view.node().now();
         let mut lookup = match lookup {
             Some(lookup) => lookup,
@@ -277,7 +280,7 @@ where
                         Ok(Ok(fetched)) if self.refresh && !is_loaded_by(&fetched, load_began) => {
                             self.lookup(&call, called_at).await
                         }
-                        Ok(outcome) => return outcome,
+                        Ok(Err(error)) => return Err(error),
                         Err(Some(next)) => next,
                         Err(None) => self.lookup(&call, called_at).await,
                     }
@@ -287,7 +290,8 @@ where
     }
 
     /// Looks up memory. A refresh waits for the end of a load that began before it was called; many refreshes that do
-    /// so share the next load. It does not wait for ever: it voids a load that takes too long.
+    /// so share the next load. It does not wait for ever: it overtakes a load that takes too long, which may still store its
+    /// value until a later one has. So a value that is refreshed all the time changes, however slow its loader is.
     async fn lookup(&self, call: &Call, called_at: Duration) -> MemoryLookup<V> {
         let (node, config) = (self.view.node(), &self.view.config);
         if !self.refresh {
@@ -295,22 +299,20 @@ where
         }
         let lease_wait = self.view.coordinator.options.lease_wait;
         loop {
-            let (older, candidate) = match node.lookup_for_refresh(config, &self.key, called_at) {
+            let mut older = match node.lookup_for_refresh(config, &self.key, called_at) {
                 Ok(lookup) => return lookup,
                 Err(older) => older,
             };
-            // With a value to serve, the caller waits no longer than the soft timeout.
-            let soft_timeout =
-                call.policy.soft_timeout.filter(|_| candidate.is_some_and(|it| is_servable(node, &it)));
-            let wait = soft_timeout.map_or(lease_wait, |soft| soft.min(lease_wait));
-            match timeout(wait.saturating_sub(call.started.elapsed()), older).await {
-                Ok(FollowOutcome::Lead(ticket)) => {
-                    return node.lead(self.view.memory_key(&self.key), ticket, None);
-                }
-                Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => {}
-                // What memory has stays: this load may fail.
-                Err(_) => node.void_tickets(self.view.memory_key(&self.key)),
-            }
+            let ticket = match timeout(lease_wait.saturating_sub(call.started.elapsed()), &mut older).await {
+                Ok(FollowOutcome::Lead(ticket)) => ticket,
+                Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => continue,
+                Err(_) => match older.overtake(Leader::Async) {
+                    Load::Lead(ticket) => ticket,
+                    // Another refresh was faster.
+                    Load::Hit(_) | Load::Follow(_) => continue,
+                },
+            };
+            return node.lead(self.view.memory_key(&self.key), ticket, None);
         }
     }
 

@@ -120,7 +120,7 @@ where
             return uncached(&view, order, loading.await);
         }
         let loader = Arc::new(loader);
-        let call = Call { policy, started: Instant::now() };
+        let call = Call::start(policy, false);
         let mut outcomes: HashMap<Vec<u8>, BulkOutcome<V, E>> = HashMap::with_capacity(wanted.len());
         while !wanted.is_empty() {
             let began = Instant::now();

@@ -1,11 +1,10 @@
 //! Loading again a value that Redis has: by one node at a time, while it has the lease of the value.
 
-use super::load_batch::{LoadBatch, PendingKey, ReplaceableValue};
+use super::load_batch::{LoadBatch, PendingKey};
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::lookup::LeaseWait;
 use crate::coherence::reload::{Reload, ReloadProgress};
-use crate::envelope::Id;
-use tokio::time::Instant;
+use crate::envelope::{Head, Id};
 
 /// What a refresh knows of a reload by another node that it waits for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,38 +60,32 @@ where
         }
     }
 
-    /// Leases the reload of a value that is refreshed. Waits for the reload of another node first, and voids it if it
-    /// takes too long. Returns false if the key must be looked up again.
+    /// Leases the reload of a value that is refreshed. Waits for the reload of another load first, and overtakes it if it takes
+    /// too long. Returns false if the key must be looked up again.
     pub(super) async fn lease_refresh<E: Send + Sync + 'static>(
         &self,
         pending: &mut PendingKey<V, E>,
-        value: ReplaceableValue,
+        value: Id,
         wait: &mut LeaseWait<'_>,
     ) -> bool {
-        let coordinator = &self.view.coordinator;
-        self.lease_reloads(vec![(pending, value.id)]).await;
-        if matches!(pending.reload, Reload::Elsewhere(_)) {
-            pending.other_reload.replaces(value.id);
-            while wait.pause().await {
-                if self.has_ended(pending, value.id).await {
-                    return false;
-                }
-                if self.call.soft_end().is_some_and(|end| end <= Instant::now()) {
-                    self.answer_stale(std::slice::from_mut(pending));
-                }
-            }
+        self.lease_reloads(vec![(pending, value)]).await;
+        if !matches!(pending.reload, Reload::Elsewhere(_)) {
+            return true;
         }
-        let (key, bytes) = (&pending.redis_key, &value.bytes);
-        match coordinator.take_over_reload(key, bytes, value.deadline_ms).await {
-            Some((reload, condition)) => {
-                (pending.reload, pending.condition) = (reload, condition);
-                true
-            }
-            None => {
+        pending.other_reload.replaces(value);
+        loop {
+            if self.has_ended(pending, value).await {
                 (pending.reload, pending.condition) = (Reload::Unleased, StoreCondition::None);
-                false
+                return false;
+            }
+            if !wait.pause().await {
+                break;
             }
         }
+        let id = self.view.node().random.id();
+        pending.reload = Reload::Unleased;
+        pending.condition = StoreCondition::overtaking(Head::Value(value), pending.other_reload.id, id);
+        true
     }
 
     /// Whether the reload of a value by another node has ended. Notes the id of the new value.

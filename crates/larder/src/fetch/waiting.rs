@@ -24,6 +24,12 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// A refresh asks for a value that is newer than all there are, so it waits for that, and has no soft timeout.
+    pub(super) fn start(policy: Policy, refresh: bool) -> Self {
+        let soft_timeout = policy.soft_timeout.filter(|_| !refresh);
+        Call { policy: Policy { soft_timeout, ..policy }, started: Instant::now() }
+    }
+
     /// When the soft timeout is over.
     pub(super) fn soft_end(&self) -> Option<Instant> {
         self.started.checked_add(self.policy.soft_timeout?)
@@ -133,7 +139,7 @@ where
 
 /// Whether the candidate of a caller that does not wait any longer may be served: it is within its grace period. One that
 /// must be compared with Redis first is served only while Redis is lost.
-pub(super) fn is_servable(node: &Node, candidate: &Candidate) -> bool {
+fn is_servable(node: &Node, candidate: &Candidate) -> bool {
     let state = candidate.entry.state();
     match candidate.needs_revalidation {
         false => state.is_kept(node.now()),

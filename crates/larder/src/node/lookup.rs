@@ -106,13 +106,13 @@ impl Node {
     }
 
     /// Leads a load of the key, whether memory has a valid entry or not, or follows one that began after `called_at`.
-    /// `Err` with a load that began before, which may return what it read before the call, and what memory has.
+    /// `Err` with a load that began before, which may return what it read before the call.
     pub(crate) fn lookup_for_refresh<V: Send + Sync + 'static>(
         &self,
         view: &ViewConfig<V>,
         key: &KeyBuf,
         called_at: Duration,
-    ) -> Result<MemoryLookup<V>, (MemoryFollower, Option<Candidate>)> {
+    ) -> Result<MemoryLookup<V>, MemoryFollower> {
         let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
         loop {
             let now = self.now();
@@ -122,7 +122,7 @@ impl Node {
                 candidate::<V>(entry, validity)
             });
             let load = match self.memory.reload_with(&memory_key, Leader::Async, |key| key.into_owned()) {
-                Load::Follow(older) if older.began() <= called_at => return Err((older, candidate)),
+                Load::Follow(older) if older.began() <= called_at => return Err(older),
                 load => load,
             };
             if let Some(missed) = self.lead_or_follow(memory_key, load, candidate, trust, epoch) {

@@ -20,8 +20,6 @@ pub(crate) struct OpenedEntry {
     pub(crate) entry: MemoryEntry,
     /// [`Validity::Valid`] or [`Validity::Stale`].
     pub(crate) validity: Validity,
-    /// When it leaves Redis, in milliseconds of the server's clock.
-    pub(crate) deadline_ms: u64,
 }
 
 /// A value that was found in Redis and is not judged yet: its entry has no times.
@@ -125,7 +123,6 @@ impl Node {
         start: &StartState,
         clocks: &mut Clocks,
     ) -> Option<OpenedEntry> {
-        let deadline_ms = decoded.deadline_ms;
         let entry = self.with_times(decoded, start, clocks)?;
         let validity = match self.judge_promoted_by_known_stamps(entry.state()) {
             Some(validity) => validity,
@@ -136,7 +133,7 @@ impl Node {
             }
         };
         match validity {
-            Validity::Valid | Validity::Stale => Some(OpenedEntry { entry, validity, deadline_ms }),
+            Validity::Valid | Validity::Stale => Some(OpenedEntry { entry, validity }),
             Validity::Dead | Validity::Unknown => None,
         }
     }

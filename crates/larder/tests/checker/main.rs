@@ -16,6 +16,7 @@
 mod deadlines;
 mod forgery;
 mod history;
+mod liveness;
 mod network;
 #[path = "../promise/mod.rs"]
 mod promise;

@@ -163,6 +163,11 @@ impl World {
         self.trace.note(|| format!("server: evicts {}", evicted.map_or("nothing".into(), |key| text(&key))));
     }
 
+    /// The first bytes under a key, which change with each store.
+    pub(crate) fn head(&self, key: &[u8]) -> Vec<u8> {
+        self.server().head(key)
+    }
+
     pub(crate) fn clock_went_back(&self) -> bool {
         self.server().clock_went_back()
     }

@@ -4,6 +4,8 @@ use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once};
 use larder::{Builder, Cache, FetchError, Policy, Source, View};
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -71,36 +73,121 @@ async fn refresh_waits_once_for_a_load_here_and_in_redis() {
     let started = Instant::now();
     assert_eq!(refreshed(view.clone(), 2).await, 2);
     let waited = started.elapsed();
-    assert!((wait..wait * 2).contains(&waited), "the lease of the voided load is its own: {waited:?}");
+    assert!((wait..wait * 2).contains(&waited), "the lease of the overtaken load is its own: {waited:?}");
     gate.open(1);
     assert_eq!(older.await.expect("no panic"), 1);
     assert_eq!(cached(&view, "k").await, 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn soft_timeout_shortens_the_wait_of_a_refresh_only_with_a_stale_value() {
-    let slow = Duration::from_millis(300);
-    let soft = Duration::from_millis(50);
-    let policy = Policy::new().grace(Duration::from_secs(60)).soft_timeout(soft);
-    let view: View<str, u32> = in_memory().view("n").with_policy(policy);
-    for has_value in [false, true] {
-        if has_value {
-            view.write("k", 0).await.everywhere();
-            view.expire("k").await.everywhere();
-        }
-        let (gate, older) = begun(&view, 1).await;
-        let started = Instant::now();
-        let opening = tokio::spawn(async move {
-            sleep(slow).await;
+/// With a value to serve, a refresh returned that one as stale, and the next refresh voided its load.
+#[tokio::test]
+async fn refresh_has_no_soft_timeout() {
+    let Some(server) = RedisServer::start() else { return };
+    for soft in [Duration::ZERO, Duration::from_millis(20)] {
+        let policy = Policy::new().grace(Duration::from_secs(60)).soft_timeout(soft);
+        for cache in [in_memory(), over(server.url())] {
+            let view: View<str, u32> = cache.view("n").with_policy(policy);
+            view.write("k", 1).await.everywhere();
+            let gate = Gate::closed();
+            let refresh = {
+                let (view, gate) = (view.clone(), gate.clone());
+                tokio::spawn(async move {
+                    let loader = move |_| async move {
+                        gate.pass().await;
+                        Ok(2)
+                    };
+                    let found = view.fetch("k").refresh().load(loader).await.expect("loads");
+                    (*found, found.source())
+                })
+            };
+            gate.arrival().await;
+            sleep(2 * soft).await;
             gate.open(1);
-        });
-        // What the older load has stored is a stale value too: the soft timeout is over by then.
-        let expected = if has_value { (0, soft) } else { (1, slow) };
-        assert_eq!((refreshed(view.clone(), 2).await, started.elapsed()), expected);
-        opening.await.expect("no panic");
-        older.await.expect("no panic");
-        eventually("its own load is stored", async || cached(&view, "k").await == 2).await;
-        view.delete("k").await.everywhere();
+            assert_eq!(refresh.await.expect("no panic"), (2, Source::Loader));
+            assert_eq!(cached(&view, "k").await, 2);
+        }
+    }
+}
+
+/// Refreshes that come faster than their loader ends voided each other's loads, and nothing was ever stored.
+#[tokio::test(start_paused = true)]
+async fn value_that_is_refreshed_all_the_time_changes() {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    const TIME: Duration = Duration::from_secs(30);
+    let options = Cache::builder("test").ttl(Duration::from_secs(60)).lease_wait(Duration::from_millis(500));
+    let soft = Policy::new().grace(Duration::from_secs(60)).soft_timeout(Duration::ZERO);
+    let view: View<str, u32> = options.policy(soft).build().expect("valid options").view("n");
+    // Also longer than a refresh waits for another one.
+    for (key, loader_ms) in [("fast", 200), ("slow", 1_900)] {
+        let loader_time = Duration::from_millis(loader_ms);
+        let (begun, running, most) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let counts = Arc::new((begun, running, most));
+        view.write(key, 0).await.everywhere();
+        let (started, mut last, mut last_change) = (Instant::now(), 0, Instant::now());
+        while started.elapsed() < TIME {
+            let (caller, counts) = (view.clone(), counts.clone());
+            let refresh = async move {
+                let loader = move |_| async move {
+                    let (begun, running, most) = &*counts;
+                    let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    sleep(loader_time).await;
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    Ok(number)
+                };
+                caller.fetch(key).refresh().load(loader).await.expect("loads")
+            };
+            tokio::spawn(refresh);
+            sleep(INTERVAL).await;
+            let value = view.read(key).await.map(|found| *found).expect("it is never gone");
+            if value != last {
+                assert!(value > last, "{value} after {last}: an older load has replaced a newer value");
+                (last, last_change) = (value, Instant::now());
+            }
+            assert!(last_change.elapsed() < 2 * loader_time, "no change since {:?}", last_change.elapsed());
+        }
+        let most = counts.2.load(Ordering::SeqCst);
+        let at_once = loader_ms.div_ceil(500) as u32;
+        assert!(most <= at_once, "{most} loads at once, of {loader_time:?}");
+    }
+}
+
+/// The overtaken load is of another node, and takes longer than a refresh waits.
+#[tokio::test]
+async fn load_of_other_node_that_a_refresh_overtakes_is_stored_until_the_refresh_is() {
+    let Some(server) = RedisServer::start() else { return };
+    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
+    for has_value in [false, true] {
+        let [one, other, third] = [(); 3].map(|()| node_with(server.url(), impatient));
+        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+        if has_value {
+            a.write("k", 0).await.everywhere();
+        }
+        let gated_refresh = |view: &View<str, u32>, gate: &Gate, value| {
+            let (view, gate) = (view.clone(), gate.clone());
+            tokio::spawn(async move {
+                let loader = move |_| async move {
+                    gate.pass().await;
+                    Ok(value)
+                };
+                *view.fetch("k").refresh().load(loader).await.expect("loads")
+            })
+        };
+        let gates = [Gate::closed(), Gate::closed()];
+        let older = gated_refresh(&a, &gates[0], 1);
+        gates[0].arrival().await;
+        let newer = gated_refresh(&b, &gates[1], 2);
+        gates[1].arrival().await;
+        gates[0].open(1);
+        assert_eq!(older.await.expect("no panic"), 1);
+        let in_redis = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
+        assert_eq!(in_redis, Some(1), "it is stored, although a refresh loads beside it");
+        gates[1].open(1);
+        assert_eq!(newer.await.expect("no panic"), 2);
+        let fourth = over(server.url());
+        let in_redis = fourth.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
+        assert_eq!(in_redis, Some(2), "its loader began later");
+        a.delete("k").await.everywhere();
     }
 }
 
