@@ -266,8 +266,8 @@ impl Builder {
         let node = Node {
             keyspace: Keyspace::new(&self.namespace, &database),
             server_clock: Default::default(),
-            trust: Trust::new(self.clock, tier.is_some(), self.max_lag, self.disconnected),
-            ledger: Ledger::new(tier.is_some()),
+            trust: Trust::new(self.clock.clone(), tier.is_some(), self.max_lag, self.disconnected),
+            ledger: Ledger::new(tier.is_some(), self.clock),
             memory,
             redis: tier.map(GuardedTier::new),
             tracked_writes: KeyCounts::new(key_counts::FEW),

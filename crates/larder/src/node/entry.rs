@@ -211,14 +211,17 @@ impl EntryState {
         Duration::from_nanos(fresh.min(kept)).saturating_sub(now)
     }
 
-    pub(crate) fn set_stale_from(&self, moment: Duration) {
-        self.fresh_until.store(nanos(moment), Ordering::Relaxed);
+    /// Ends the time to live now.
+    pub(crate) fn expire(&self, now: Duration) {
+        self.set_stale_since(Duration::ZERO, now);
     }
 
-    /// Ends the time to live now. The entry is kept for its grace period, and for no longer than it would have been.
-    pub(crate) fn expire(&self, now: Duration) {
-        self.set_stale_from(now);
-        self.keep_until.fetch_min(nanos(now.saturating_add(self.lifetime().grace)), Ordering::Relaxed);
+    /// The time to live ended so long ago. The entry is kept for its grace period after that, and for no longer than it would
+    /// have been.
+    pub(crate) fn set_stale_since(&self, elapsed: Duration, now: Duration) {
+        self.fresh_until.fetch_min(nanos(now.saturating_sub(elapsed)), Ordering::Relaxed);
+        let end = (now + self.lifetime().grace).saturating_sub(elapsed);
+        self.keep_until.fetch_min(nanos(end), Ordering::Relaxed);
     }
 
     /// Whether the entry is kept for longer than it is fresh.
@@ -384,19 +387,20 @@ mod tests {
     fn softly_invalidated_or_retried_entry_is_not_renewed() {
         let state = EntryState::new(Duration::ZERO, SECOND, 10 * SECOND, 1, 1);
         assert!(!state.for_retry(2 * SECOND, SECOND).renew(2 * SECOND, state.lifetime()));
-        state.set_stale_from(Duration::ZERO);
+        state.set_stale_since(SECOND / 2, SECOND / 2);
         assert!(!state.renew(SECOND / 2, state.lifetime()) && !state.is_fresh(SECOND / 2));
     }
 
     #[test]
     fn expired_entry_is_kept_for_its_grace_period() {
         let state = EntryState::new(Duration::ZERO, 10 * SECOND, 15 * SECOND, 1, 1);
-        // As after a soft invalidation: the time at which it became stale does not tell its grace period.
-        state.set_stale_from(Duration::ZERO);
         state.expire(SECOND);
         assert!(!state.is_fresh(SECOND) && state.is_kept(5 * SECOND) && !state.is_kept(6 * SECOND));
         state.expire(3 * SECOND);
         assert!(!state.is_kept(6 * SECOND), "a second time extends nothing");
+        // The engine's clock began after the invalidation.
+        state.set_stale_since(4 * SECOND, 2 * SECOND);
+        assert!(!state.is_fresh(Duration::ZERO) && state.is_kept(2 * SECOND) && !state.is_kept(3 * SECOND));
     }
 
     #[test]

@@ -9,13 +9,15 @@
 //! An entry remembers the epoch in which it was last found valid, so a hit compares two numbers and reads no tag.
 
 use super::entry::EntryState;
-use crate::tier::Stamps;
+use super::soft_time::SoftTime;
+use crate::tier::{Stamps, time_member, timed_member};
+use larder_engine::Clock;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The most tags whose stamps a node stores. One more, and it drops all but the pending ones, which the replay log
-/// bounds: with Redis it reads them again, without Redis older entries are dead.
+/// bounds: with Redis it reads them again, without Redis older entries with tags are dead.
 const MAX_KNOWN_TAGS: usize = 100_000;
 
 /// The member of the ledger that invalidates everything older, whatever its tags are.
@@ -27,7 +29,8 @@ pub enum Invalidation {
     /// The entries are never served again.
     #[default]
     Hard,
-    /// The entries become stale: a fetch serves them within their grace period if the load fails.
+    /// The entries become stale: a fetch serves them if the load fails, within their grace period, which begins at the
+    /// invalidation.
     Soft,
 }
 
@@ -45,12 +48,15 @@ pub(crate) fn member(tag: Option<&str>, how: Invalidation) -> Vec<u8> {
     }
 }
 
-/// The members by which an entry with these tags is judged. Their order has no meaning.
+/// The members by which an entry with these tags is judged, each soft one before its time.
 pub(crate) fn members_of<'t>(tags: impl IntoIterator<Item = &'t str>) -> Vec<Vec<u8>> {
-    let both = [Invalidation::Hard, Invalidation::Soft];
-    let everything = both.map(|how| member(None, how));
-    let tagged = tags.into_iter().flat_map(|tag| both.map(|how| member(Some(tag), how)));
-    everything.into_iter().chain(tagged).collect()
+    let of = |tag| {
+        let [hard, soft] = [Invalidation::Hard, Invalidation::Soft].map(|how| member(tag, how));
+        let time = time_member(&soft).expect("it is a soft one");
+        [hard, soft, time]
+    };
+    let tagged = tags.into_iter().flat_map(|tag| of(Some(tag)));
+    of(None).into_iter().chain(tagged).collect()
 }
 
 /// The members by which an entry without tags is judged.
@@ -63,12 +69,21 @@ pub(crate) fn untagged_members() -> Vec<Vec<u8>> {
 pub(crate) struct LedgerJudgement {
     /// The invalidation of the entry, the hard one if there are both.
     pub(crate) invalidated: Option<Invalidation>,
+    /// When it was softly invalidated.
+    pub(crate) soft_time: SoftTime,
     /// Whether no other invalidation of the entry can be missing.
     pub(crate) is_certain: bool,
 }
 
 impl LedgerJudgement {
-    pub(crate) const VALID: LedgerJudgement = LedgerJudgement { invalidated: None, is_certain: true };
+    /// Whether the entry is valid for sure.
+    pub(crate) fn is_valid(self) -> bool {
+        self.invalidated.is_none() && self.is_certain
+    }
+
+    fn valid() -> Self {
+        LedgerJudgement { invalidated: None, soft_time: SoftTime::default(), is_certain: true }
+    }
 }
 
 #[derive(Debug)]
@@ -84,6 +99,8 @@ pub(crate) struct Ledger {
     stamps: RwLock<KnownStamps>,
     /// Whether Redis has a ledger, so that the stamps of an unknown tag must be read.
     has_redis: bool,
+    /// The engine's clock.
+    time: Clock,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +115,8 @@ struct KnownStamps {
 struct StampPair {
     hard: Stamp,
     soft: Stamp,
+    /// When the soft one was made.
+    soft_time: SoftTime,
 }
 
 impl KnownStamps {
@@ -109,6 +128,15 @@ impl KnownStamps {
             b"expire" => Some(&mut self.everything.soft),
             [b'!', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().hard),
             [b'~', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().soft),
+            _ => None,
+        }
+    }
+
+    /// The time of a soft member.
+    fn soft_time(&mut self, member: &[u8]) -> Option<&mut SoftTime> {
+        match member {
+            b"expire" => Some(&mut self.everything.soft_time),
+            [b'~', tag @ ..] => Some(&mut self.tags.entry(tag.into()).or_default().soft_time),
             _ => None,
         }
     }
@@ -149,7 +177,7 @@ impl Stamp {
 }
 
 impl Ledger {
-    pub(crate) fn new(has_redis: bool) -> Self {
+    pub(crate) fn new(has_redis: bool, time: Clock) -> Self {
         Ledger {
             epoch: AtomicU64::new(1),
             clock: AtomicU64::new(0),
@@ -157,6 +185,7 @@ impl Ledger {
             gaps: AtomicU64::new(0),
             stamps: RwLock::default(),
             has_redis,
+            time,
         }
     }
 
@@ -201,7 +230,7 @@ impl Ledger {
         // Under the lock: a later invalidation has a later epoch.
         let epoch = self.epoch();
         if state.is_checked_in(epoch) {
-            return LedgerJudgement::VALID;
+            return LedgerJudgement::valid();
         }
         // A stamp that was received during the load may have been dropped since.
         let needs_certain_stamps =
@@ -209,10 +238,13 @@ impl Ledger {
         let mut is_hard = !stamps.floor.admits(state);
         let (mut is_soft, mut is_certain) = (false, true);
         let tags = state.tags.iter().map(|tag| stamps.tags.get(tag.as_bytes()).copied().unwrap_or_default());
-        for StampPair { hard, soft } in std::iter::once(stamps.everything).chain(tags) {
+        for StampPair { hard, soft, soft_time } in std::iter::once(stamps.everything).chain(tags) {
             is_hard |= !hard.admits(state);
             // A stale value that is served until the next attempt to load is softly invalidated already.
-            is_soft |= !state.is_stale_value && !soft.admits(state);
+            if !state.is_stale_value && !soft.admits(state) {
+                is_soft = true;
+                earliest = earliest.or_earlier(soft_time);
+            }
             is_certain &= (hard.is_certain && soft.is_certain) || !needs_certain_stamps;
         }
         let invalidated = match (is_hard, is_soft) {
@@ -220,8 +252,8 @@ impl Ledger {
             (false, true) => Some(Invalidation::Soft),
             (false, false) => None,
         };
-        let judgement = LedgerJudgement { invalidated, is_certain };
-        if judgement == LedgerJudgement::VALID {
+        let judgement = LedgerJudgement { invalidated, soft_time: earliest, is_certain };
+        if judgement.is_valid() {
             state.set_checked_in(epoch);
         }
         judgement
@@ -237,17 +269,33 @@ impl Ledger {
         self.make_room(&mut stamps, members.len());
         let mut is_news = read.floor > stamps.floor.clock;
         stamps.floor.clock = stamps.floor.clock.max(read.floor);
-        for (member, clock) in members.iter().zip(&read.members) {
-            let clock = read.of(member, *clock);
-            if let Some(stamp) = stamps.stamp(member) {
-                is_news |= clock > stamp.clock;
-                stamp.clock = stamp.clock.max(clock);
-                stamp.is_certain |= is_latest;
+        for (member, score) in members.iter().zip(&read.members) {
+            if let Some(soft) = timed_member(member) {
+                if let Some((made_ms, time)) = score.zip(stamps.soft_time(soft)) {
+                    time.set_made(made_ms);
+                }
+                continue;
+            }
+            let clock = read.of(member, *score);
+            let Some(stamp) = stamps.stamp(member) else { continue };
+            let is_newer = clock > stamp.clock;
+            stamp.clock = stamp.clock.max(clock);
+            stamp.is_certain |= is_latest;
+            is_news |= is_newer;
+            if is_newer {
+                self.learn_time(&mut stamps, member);
             }
         }
         if is_news {
             // Entries that were valid by the older stamps must be judged again.
             self.epoch.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// This node learns of a newer invalidation now. The time in the ledger follows, if it is a soft one.
+    fn learn_time(&self, stamps: &mut KnownStamps, member: &[u8]) {
+        if let Some(time) = stamps.soft_time(member) {
+            *time = SoftTime::learned(self.time.now());
         }
     }
 
@@ -257,6 +305,12 @@ impl Ledger {
         let mut stamps = self.stamps.write();
         if members.iter().any(|member| member == FLOOR) {
             stamps.forget_pending();
+        }
+        for member in members {
+            // One that is queued again was made when it was started.
+            if stamps.stamp(member).is_some_and(|stamp| stamp.pending.is_none()) {
+                self.learn_time(&mut stamps, member);
+            }
         }
         self.apply(&mut stamps, members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
     }
@@ -275,7 +329,13 @@ impl Ledger {
     /// Another node announced an invalidation.
     pub(crate) fn receive(&self, members: &[Vec<u8>], clock: u64) {
         self.clock.fetch_max(clock, Ordering::AcqRel);
-        self.apply(&mut self.stamps.write(), members, |stamp| {
+        let mut stamps = self.stamps.write();
+        for member in members {
+            if stamps.stamp(member).is_some_and(|stamp| clock > stamp.clock) {
+                self.learn_time(&mut stamps, member);
+            }
+        }
+        self.apply(&mut stamps, members, |stamp| {
             stamp.clock = stamp.clock.max(clock);
             stamp.is_certain = true;
         });
@@ -328,8 +388,13 @@ mod tests {
         state
     }
 
-    fn judged(invalidated: Option<Invalidation>, is_certain: bool) -> LedgerJudgement {
-        LedgerJudgement { invalidated, is_certain }
+    fn new_ledger(has_redis: bool) -> Ledger {
+        Ledger::new(has_redis, Clock::monotonic())
+    }
+
+    /// Whether an entry is invalidated, and how certainly.
+    fn judged(judgement: LedgerJudgement) -> (Option<Invalidation>, bool) {
+        (judgement.invalidated, judgement.is_certain)
     }
 
     fn hard(tag: &str) -> Vec<Vec<u8>> {
@@ -343,34 +408,34 @@ mod tests {
 
     #[test]
     fn stamps_read_before_gap_are_unknown_after_it() {
-        let ledger = Ledger::new(true);
+        let ledger = new_ledger(true);
         let members = members_of(["t"]);
         let stamps = |clock| Stamps { clock, floor: 1, tag_floor: 0, members: vec![None; members.len()] };
         let before = ledger.gaps();
         ledger.record_gap();
         ledger.learn(&members, &stamps(5), before);
         assert_eq!(ledger.known_clock(), None);
-        assert_eq!(ledger.judge(&tagged(&ledger, 5)), judged(None, false));
+        assert_eq!(judged(ledger.judge(&tagged(&ledger, 5))), (None, false));
         ledger.learn(&members, &stamps(6), ledger.gaps());
         assert_eq!(ledger.known_clock(), Some(6));
-        assert_eq!(ledger.judge(&tagged(&ledger, 5)), LedgerJudgement::VALID);
+        assert!(ledger.judge(&tagged(&ledger, 5)).is_valid());
     }
 
     #[test]
     fn confirmation_across_gap_refuses_older_entries_and_validates_none() {
-        let ledger = Ledger::new(true);
+        let ledger = new_ledger(true);
         let (seq, before) = (MutationSeq(1), ledger.gaps());
         let members = members_of(["t"]);
         ledger.start(&members, seq);
         ledger.record_gap();
         ledger.confirm(&members, 7, seq, before);
         assert_eq!(ledger.judge(&tagged(&ledger, 6)).invalidated, Some(Invalidation::Hard));
-        assert_eq!(ledger.judge(&tagged(&ledger, 8)), judged(None, false));
+        assert_eq!(judged(ledger.judge(&tagged(&ledger, 8))), (None, false));
     }
 
     #[test]
     fn confirmation_leaves_later_mutation_pending() {
-        let ledger = Ledger::new(true);
+        let ledger = new_ledger(true);
         let (early, late) = (MutationSeq(1), MutationSeq(2));
         ledger.start(&hard("t"), early);
         ledger.start(&hard("t"), late);
@@ -383,7 +448,7 @@ mod tests {
 
     #[test]
     fn invalidation_of_everything_takes_the_place_of_those_that_are_pending() {
-        let ledger = Ledger::new(true);
+        let ledger = new_ledger(true);
         let (early, late) = (MutationSeq(1), MutationSeq(2));
         let loaded_here = tagged(&ledger, 6);
         ledger.start(&hard("t"), early);
@@ -401,20 +466,17 @@ mod tests {
 
     #[test]
     fn uncertain_stamp_hides_no_soft_invalidation() {
-        let ledger = Ledger::new(true);
+        let ledger = new_ledger(true);
         let state = tagged(&ledger, 5);
         ledger.receive(&[member(Some("t"), Invalidation::Soft)], 6);
-        assert_eq!(
-            ledger.judge(&state),
-            judged(Some(Invalidation::Soft), false),
-            "the hard stamp is not known"
-        );
+        let soft = Some(Invalidation::Soft);
+        assert_eq!(judged(ledger.judge(&state)), (soft, false), "the hard stamp is not known");
     }
 
     #[test]
     fn dropped_tags_revive_no_entry() {
         for has_redis in [false, true] {
-            let ledger = Ledger::new(has_redis);
+            let ledger = new_ledger(has_redis);
             let old = tagged(&ledger, 0);
             ledger.receive(&hard("t"), 0);
             overflow(&ledger);
@@ -426,12 +488,12 @@ mod tests {
             );
             assert_eq!(ledger.judge(&tagged(&ledger, 0)), LedgerJudgement::VALID, "a newer entry");
         }
-        let ledger = Ledger::new(true);
+        let ledger = new_ledger(true);
         let read = Stamps { clock: 5, floor: 1, tag_floor: 0, members: vec![None; 2] };
         ledger.learn(&untagged_members(), &read, ledger.gaps());
         let loading = tagged(&ledger, 5);
         ledger.receive(&hard("t"), 6);
         overflow(&ledger);
-        assert_eq!(ledger.judge_loaded(&loading, true), judged(None, false), "during the load");
+        assert_eq!(judged(ledger.judge_loaded(&loading, true)), (None, false), "during the load");
     }
 }

@@ -3,7 +3,6 @@
 use super::Node;
 use super::entry::{EntryState, MemoryEntry, MemoryFollower, MemoryTicket, Validity};
 use super::fetched::{Fetched, Source};
-use super::ledger::LedgerJudgement;
 use super::trust::TrustSnapshot;
 use super::validity::Proof;
 use super::view_config::ViewConfig;
@@ -180,7 +179,7 @@ impl Node {
         let state = entry.state();
         !state.is_dead()
             && state.is_valid_since(since)
-            && (state.epoch >= epoch || self.ledger.judge(state) == LedgerJudgement::VALID)
+            && (state.epoch >= epoch || self.ledger.judge(state).is_valid())
     }
 
     /// A value that is stored in no tier.

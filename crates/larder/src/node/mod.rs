@@ -3,7 +3,7 @@
 //! move: the trust in memory, the ledger, the reported writes.
 //!
 //! - [`entry`]: an entry in memory and its state; [`fetched`]: an entry as the caller gets it.
-//! - [`trust`], [`ledger`], [`key_counts`]: the counters by which an entry is judged.
+//! - [`trust`], [`ledger`], [`key_counts`]: the counters by which an entry is judged; [`soft_time`]: when it became stale.
 //! - [`validity`]: the one function that judges it.
 //! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
 //! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors;
@@ -22,6 +22,7 @@ pub(crate) mod lookup;
 pub(crate) mod observers;
 pub(crate) mod sealing;
 pub(crate) mod server_clock;
+mod soft_time;
 mod stats;
 pub(crate) mod trust;
 pub(crate) mod validity;
@@ -262,8 +263,8 @@ pub(crate) mod tests {
             memory: memory.expect("valid options"),
             redis: None,
             server_clock: ServerClock::default(),
-            trust: Trust::new(clock, false, Duration::from_secs(1), Duration::ZERO),
-            ledger: Ledger::new(false),
+            trust: Trust::new(clock.clone(), false, Duration::from_secs(1), Duration::ZERO),
+            ledger: Ledger::new(false, clock),
             tracked_writes: KeyCounts::new(key_counts::FEW),
             key_invalidations: OnceLock::new(),
             listeners: Listeners::default(),

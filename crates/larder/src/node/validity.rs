@@ -47,7 +47,7 @@ impl Node {
     /// Judges an entry that was not dead when the ledger was asked.
     fn apply(
         &self,
-        LedgerJudgement { invalidated, is_certain }: LedgerJudgement,
+        LedgerJudgement { invalidated, soft_time, is_certain }: LedgerJudgement,
         state: &EntryState,
         proof: Proof,
         is_proved: bool,
@@ -55,7 +55,9 @@ impl Node {
     ) -> Validity {
         match invalidated {
             None => {}
-            Some(Invalidation::Soft) if state.has_grace() => state.set_stale_from(Duration::ZERO),
+            Some(Invalidation::Soft) if state.has_grace() => {
+                state.set_stale_since(soft_time.elapsed(now, &self.server_clock), now);
+            }
             Some(_) => {
                 state.mark_dead();
                 return Validity::Dead;

@@ -89,7 +89,8 @@ pub trait Tier: Debug + Send + Sync {
 
     /// Advances the ledger's clock by at least one and to at least `advance.at_least`, or creates the ledger as
     /// [`LedgerQuery::at_least`] says, stamps the members with it, and
-    /// announces it with the clock in decimal digits after the message. Stamps never decrease. Writes the ledger only.
+    /// announces it with the clock in decimal digits after the message. Stamps never decrease. The server's time in
+    /// milliseconds is written beside each soft stamp, under its [`time_member`]. Writes the ledger only.
     ///
     /// The stamps and the announcement are one atomic step. The clock may advance before it, but not beyond values that the
     /// floor does not refuse: see [`LedgerAdvance::floor_message`].
@@ -357,6 +358,20 @@ pub struct LedgerQuery<'a> {
     pub members: &'a [Vec<u8>],
 }
 
+/// The prefix of a member with the time of a soft stamp.
+const TIME_OF: u8 = b'@';
+
+/// The member with the time of a soft stamp; `None` for any other member.
+pub fn time_member(member: &[u8]) -> Option<Vec<u8>> {
+    let is_soft = member == b"expire" || member.first() == Some(&b'~');
+    is_soft.then(|| [&[TIME_OF], member].concat())
+}
+
+/// The soft member of which this one has the time.
+pub(crate) fn timed_member(member: &[u8]) -> Option<&[u8]> {
+    member.strip_prefix(&[TIME_OF])
+}
+
 /// Stamps of a ledger. A clock is at least the microseconds since 1970, and at most 2^53.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
@@ -367,14 +382,14 @@ pub struct Stamps {
     /// No entry with a tag and an older clock is valid, unless the ledger has a stamp of the tag.
     pub tag_floor: u64,
     /// The stamp of each member of the query, in order. `None` counts as the floor, or that of tags if it is higher and
-    /// the member is a tag.
+    /// the member is a tag. A [`time_member`] has a time, which is no stamp.
     pub members: Vec<Option<u64>>,
 }
 
 impl Stamps {
     /// The newest of the stamps of these members of the query. No older entry is valid.
     pub(crate) fn newest(&self, members: &[Vec<u8>]) -> u64 {
-        let stamps = members.iter().zip(&self.members);
+        let stamps = members.iter().zip(&self.members).filter(|(member, _)| timed_member(member).is_none());
         stamps.map(|(member, stamp)| self.of(member, *stamp)).fold(self.floor, u64::max)
     }
 

@@ -5,7 +5,7 @@ use crate::forgery::Forgery;
 use larder::tier::{
     CasAction, CompareAndSet, DEADLINE_AT, Expiry, HEAD_BYTES, Head, KeyContent, LedgerAdvance,
     LedgerAdvanced, LedgerQuery, Marker, Operation, OperationResult, Pulse, ServerId, Stamps,
-    SubscribeOptions, UNKNOWN_ADVANCES,
+    SubscribeOptions, UNKNOWN_ADVANCES, time_member,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -227,6 +227,7 @@ impl Server {
     pub(crate) fn advance_ledger(&mut self, advance: &LedgerAdvance<'_>) -> LedgerAdvanced {
         let forgets = self.forgery == Forgery::StampsNothing;
         let (beyond, at_least) = (advance.at_least + self.margin(), advance.at_least);
+        let made_ms = self.micros() / 1_000;
         let ledger = self.ledger(advance.key, at_least);
         let former = ledger[&b"clock"[..]];
         let other = advance.floor_message.filter(|_| former < at_least);
@@ -235,6 +236,9 @@ impl Server {
         ledger.insert(b"clock".to_vec(), clock);
         let floor = (advance.floor || is_other).then(|| b"floor".to_vec());
         for member in advance.members.iter().cloned().chain(floor).filter(|_| !forgets) {
+            if let Some(time) = time_member(&member) {
+                ledger.insert(time, made_ms);
+            }
             let score = ledger.entry(member).or_insert(clock);
             *score = clock.max(*score);
         }

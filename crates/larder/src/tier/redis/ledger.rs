@@ -2,7 +2,8 @@
 //!
 //! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of
 //! `floor` is valid, and no entry with a tag and an older clock than that of `tags`. Every other member is a tag or
-//! everything, and its score is the clock of its last invalidation.
+//! everything, and its score is the clock of its last invalidation, or `@` before a soft one, and its score is the time of
+//! that in milliseconds. A time is lower than any clock, which starts at microseconds, so it never limits what is trimmed.
 //!
 //! A ledger that another program has overwritten is a lost one, and is replaced: a key of another type, or a score that is no
 //! stamp. What such a ledger says orders nothing.
@@ -13,6 +14,7 @@ use super::{RedisTier, executed};
 use crate::random::random_u64;
 use crate::tier::{
     Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
+    time_member,
 };
 use redis::{Pipeline, Value};
 
@@ -124,7 +126,8 @@ impl RedisTier {
         let mut answers = self.writer.send_repeatable(&self.address, &pipeline).await?;
         let clock = stamp(answers.pop().unwrap_or_default())?;
         let beyond = advance.at_least + margin();
-        let start = time_micros(answers.pop().unwrap_or_default())?.max(beyond);
+        let now = time_micros(answers.pop().unwrap_or_default())?;
+        let start = now.max(beyond);
         let is_older = clock.is_some_and(|clock| clock < advance.at_least);
         let other = advance.floor_message.filter(|_| is_older);
         if let Some(message) = other {
@@ -139,7 +142,12 @@ impl RedisTier {
         let clock = stamp(answers.pop().unwrap_or_default())?.unwrap_or_default();
         let mut pipeline = Pipeline::with_capacity(6);
         pipeline.cmd("MULTI");
-        stamped(advance, |member| _ = pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(clock).arg(member));
+        stamped(advance, |member| {
+            pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(clock).arg(member);
+            if let Some(time) = time_member(member) {
+                pipeline.cmd("ZADD").arg(advance.key).arg(now / 1_000).arg(time);
+            }
+        });
         let Announcement { channel, message } = advance.announce;
         let message = [message, clock.to_string().as_bytes()].concat();
         pipeline.cmd("ZCARD").arg(advance.key).cmd("PUBLISH").arg(channel).arg(message).cmd("EXEC");

@@ -97,7 +97,7 @@ if ARGV[1] then
 end
 return out";
 
-/// Advances the clock and stamps members with it. A ledger whose clock is no stamp is a lost one, as in `values::stamp`.
+/// Advances the clock and stamps members with it, and soft ones with the time beside it. A ledger whose clock is no stamp is a lost one, as in `values::stamp`.
 /// ARGV: the lowest new clock, its margin for a new or another ledger, the message about the floor of another one or nothing,
 /// channel, message, members.
 pub(super) const ADVANCE: &str = "\
@@ -123,6 +123,10 @@ if other then
 end
 for i = 6, #ARGV do
   redis.call('ZADD', ledger, 'GT', clock, ARGV[i])
+  if ARGV[i] == 'expire' or string.sub(ARGV[i], 1, 1) == '~' then
+    local time = redis.call('TIME')
+    redis.call('ZADD', ledger, time[1] * 1000 + math.floor(time[2] / 1000), '@' .. ARGV[i])
+  end
 end
 redis.call('PUBLISH', ARGV[4], ARGV[5] .. clock)
 return {clock, redis.call('ZCARD', ledger), other and 1 or 0}";
