@@ -38,9 +38,10 @@ impl<K: ?Sized> Counters<K> {
         Counters { coordinator, name, number, ttl, _key: PhantomData }
     }
 
-    /// The same counters with another time to live. It starts when a counter is made. Additions do not restart it.
+    /// The same counters with another time to live. It starts when a counter is made. Additions do not restart it. A shorter
+    /// time than 1 ms counts as 1 ms.
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = ttl.max(Duration::from_millis(1));
         self
     }
 }

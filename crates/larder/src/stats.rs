@@ -35,7 +35,7 @@ pub struct CacheStats {
 pub struct TierStats {
     /// Lookups that found a value.
     pub hits: u64,
-    /// Lookups that found none. A write looks memory up too.
+    /// Lookups that found none.
     pub misses: u64,
     /// Why memory had none, estimated from one key in sixteen; zero for Redis. An entry that was invalidated by a tag is
     /// found first, and no miss of memory.

@@ -1,6 +1,7 @@
 //! The end of a load: seal, store and answer, or serve stale.
 
 use super::load_batch::{LoadBatch, PendingKey};
+use super::waiting::LeftOut;
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::error::{CacheError, FetchError};
 use crate::events::{Event, EventKey};
@@ -170,11 +171,14 @@ where
         self.release(leases).await;
     }
 
-    /// Ends keys that the bulk loader returned no value for. Callers that follow load them with loaders of their own.
+    /// Ends keys that the bulk loader returned no value for. Bulk callers that follow get none either; others load the keys
+    /// with loaders of their own.
     pub(crate) async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
         let mut leases = Vec::new();
         for mut pending in keys {
-            drop(pending.ticket.take());
+            if let Some(ticket) = pending.ticket.take() {
+                ticket.fail(Arc::new(LeftOut));
+            }
             pending.answer(Ok(None));
             leases.extend(pending.into_lease());
         }

@@ -277,12 +277,13 @@ where
                 MemoryLookup::Follow(waiter) => {
                     let load_began = waiter.follower.began();
                     match follow(&self.view, &call, &self.key, waiter, Instant::now()).await {
-                        Ok(Ok(fetched)) if self.refresh && !is_loaded_by(&fetched, load_began) => {
-                            self.lookup(&call, called_at).await
+                        Ok(Ok(Some(fetched))) if !self.refresh || is_loaded_by(&fetched, load_began) => {
+                            return Ok(fetched);
                         }
                         Ok(Err(error)) => return Err(error),
                         Err(Some(next)) => next,
-                        Err(None) => self.lookup(&call, called_at).await,
+                        // Also what a bulk loader has left out: the loader of this caller returns a value.
+                        Ok(Ok(_)) | Err(None) => self.lookup(&call, called_at).await,
                     }
                 }
             };

@@ -24,8 +24,12 @@ pub struct FetchMulti<K: ToOwned + ?Sized, V, E> {
     keys: Vec<(KeyBuf, K::Owned)>,
     policy: Policy,
     tags: Vec<Box<str>>,
+    /// Makes the value of a key that the loader leaves out.
+    absent: Option<MakeAbsent<V>>,
     _error: PhantomData<fn() -> E>,
 }
+
+type MakeAbsent<V> = Arc<dyn Fn() -> V + Send + Sync>;
 
 impl<K, V, E> FetchMulti<K, V, E>
 where
@@ -36,7 +40,7 @@ where
 {
     pub(crate) fn new(view: Arc<ViewState<V>>, keys: Vec<(KeyBuf, K::Owned)>) -> Self {
         let policy = view.config.policy;
-        FetchMulti { view, keys, policy, tags: Vec::new(), _error: PhantomData }
+        FetchMulti { view, keys, policy, tags: Vec::new(), absent: None, _error: PhantomData }
     }
 
     /// How long loaded values are fresh. Default: the view's.
@@ -57,10 +61,21 @@ where
         self
     }
 
+    /// The value of a key that the loader leaves out: one that says that the origin has none, as `None` does. It is stored as
+    /// a value that the loader returns, for the negative TTL if it is negative. Without it nothing is stored for such a key.
+    pub fn absent(mut self, value: V) -> Self
+    where
+        V: Clone,
+    {
+        self.absent = Some(Arc::new(move || value.clone()));
+        self
+    }
+
     /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
     /// The loader returns a map or a list of pairs. A key that it leaves out has no value: its outcome is `Ok(None)`, and
-    /// nothing is stored for it; a view of `Option` values can store that. Values of other keys are dropped, since no
+    /// nothing is stored for it, unless [`FetchMulti::absent`] says what to store. Callers that wait for the same keys by bulk
+    /// loaders of their own share that outcome. Values of other keys are dropped, since no
     /// lease covers them. The options that the loader sets in its context apply to all values, and those that it sets in
     /// [`BulkCx::of`] to one.
     ///
@@ -81,14 +96,22 @@ where
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).build()?;
-    /// let stock: View<str, u32> = cache.view("stock");
-    /// let found = stock.fetch_multi(["apple", "pear", "unknown"]).load(|names, cx| async move {
-    ///     cx.of("apple").tag("supplier:7");
-    ///     cx.of("pear").ttl(Duration::from_secs(5));
-    ///     Ok::<_, std::convert::Infallible>(HashMap::from([("apple".to_owned(), 3), ("pear".to_owned(), 0)]))
-    /// });
-    /// let found: Vec<Option<u32>> = found.await.into_iter().map(|found| Ok(found?.map(|stock| *stock))).collect::<Result<_, larder::FetchError<_>>>()?;
-    /// assert_eq!(found, [Some(3), Some(0), None]);
+    /// let stock: View<str, Option<u32>> = cache.view("stock").with_negative_ttl(Duration::from_secs(10));
+    /// let fetch = || {
+    ///     // A name that the loader leaves out is remembered as unknown for ten seconds.
+    ///     stock.fetch_multi(["apple", "pear", "unknown"]).absent(None).load(|names, cx| async move {
+    ///         assert_eq!(names.len(), 3, "all of them, once");
+    ///         cx.of("apple").tag("supplier:7");
+    ///         cx.of("pear").ttl(Duration::from_secs(5));
+    ///         let found = [("apple", 3), ("pear", 0)].map(|(name, stock)| (name.to_owned(), Some(stock)));
+    ///         Ok::<_, std::convert::Infallible>(HashMap::from(found))
+    ///     })
+    /// };
+    /// for found in [fetch().await, fetch().await] {
+    ///     let found: Result<Vec<_>, larder::FetchError<_>> = found.into_iter().collect();
+    ///     let stock: Vec<Option<u32>> = found?.into_iter().map(|found| *found.expect("a value or None")).collect();
+    ///     assert_eq!(stock, [Some(3), Some(0), None]);
+    /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -100,7 +123,7 @@ where
         I: IntoIterator<Item = (K::Owned, V)> + Send + 'static,
         K: 'static,
     {
-        let FetchMulti { view, keys, policy, tags, .. } = self;
+        let FetchMulti { view, keys, policy, tags, absent, .. } = self;
         if keys.is_empty() {
             return Vec::new();
         }
@@ -117,7 +140,9 @@ where
             let missing = wanted.into_values().map(|(_, owned)| owned).collect();
             let loading =
                 run::<K, V, E, _, _, _>(|| loader(missing, BulkCx::new(HashMap::new())), policy.hard_timeout);
-            return uncached(&view, order, loading.await);
+            let bytes = order.iter().map(|key| key.as_bytes().to_vec());
+            let loaded = loading.await.map(|values| with_absent(values, bytes, absent.as_ref()));
+            return uncached(&view, order, loaded);
         }
         let loader = Arc::new(loader);
         let call = Call::start(policy, false);
@@ -141,14 +166,15 @@ where
                 let batch = LoadBatch { view: view.clone(), call, tags: tags.clone(), refresh: false };
                 let namespace = view.node().keyspace.namespace();
                 let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
-                tokio::spawn(lead::<K, V, E, _, _, _>(batch, missing, loader.clone()).instrument(span));
+                let leading = lead::<K, V, E, _, _, _>(batch, missing, loader.clone(), absent.clone());
+                tokio::spawn(leading.instrument(span));
             }
             for (bytes, key, candidate, answer) in answers {
                 outcomes.insert(bytes, answer_or_stale(&view, &call, &key, candidate, answer).await);
             }
             for (bytes, key, owned, waiter) in waiters {
                 match follow(&view, &call, &key, waiter, began).await {
-                    Ok(outcome) => _ = outcomes.insert(bytes, outcome.map(Some)),
+                    Ok(outcome) => _ = outcomes.insert(bytes, outcome),
                     // The load of another caller failed: this fetch loads the key.
                     Err(_) => _ = wanted.insert(bytes, (key, owned)),
                 }
@@ -166,8 +192,12 @@ where
 type MissingKey<V, E, O> = (PendingKey<V, E>, (Vec<u8>, O));
 
 /// Looks up Redis and loads what it does not have. The keys that other nodes load are awaited meanwhile.
-async fn lead<K, V, E, L, F, I>(batch: LoadBatch<V>, missing: Vec<MissingKey<V, E, K::Owned>>, loader: Arc<L>)
-where
+async fn lead<K, V, E, L, F, I>(
+    batch: LoadBatch<V>,
+    missing: Vec<MissingKey<V, E, K::Owned>>,
+    loader: Arc<L>,
+    absent: Option<MakeAbsent<V>>,
+) where
     K: CacheKey + ToOwned + ?Sized,
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -181,15 +211,20 @@ where
     let (elsewhere, here): (Vec<_>, Vec<_>) =
         pending.into_iter().zip(keys).partition(|(pending, _)| pending.is_loaded_elsewhere() && !has_waited);
     let (mut elsewhere, keys): (Vec<_>, Vec<_>) = elsewhere.into_iter().unzip();
-    tokio::join!(load::<K, V, E, _, _, _>(&batch, here, &*loader), async {
+    let absent = absent.as_ref();
+    tokio::join!(load::<K, V, E, _, _, _>(&batch, here, &*loader, absent), async {
         batch.await_other_nodes(&mut elsewhere).await;
-        load::<K, V, E, _, _, _>(&batch, elsewhere.into_iter().zip(keys).collect(), &*loader).await;
+        load::<K, V, E, _, _, _>(&batch, elsewhere.into_iter().zip(keys).collect(), &*loader, absent).await;
     });
 }
 
 /// Loads the keys that are still open.
-async fn load<K, V, E, L, F, I>(batch: &LoadBatch<V>, keys: Vec<MissingKey<V, E, K::Owned>>, loader: &L)
-where
+async fn load<K, V, E, L, F, I>(
+    batch: &LoadBatch<V>,
+    keys: Vec<MissingKey<V, E, K::Owned>>,
+    loader: &L,
+    absent: Option<&MakeAbsent<V>>,
+) where
     K: CacheKey + ToOwned + ?Sized,
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -213,18 +248,30 @@ where
     let timeout = batch.call.policy.hard_timeout;
     let loading = run::<K, V, E, _, _, _>(|| loader(owned_keys, cx.clone()), timeout);
     let mut values = match batch.await_load(&mut open, loading).await {
-        Ok(values) => values,
+        Ok(values) => with_absent(values, keys.iter().cloned(), absent),
         Err(failure) => return batch.fail(open, fetch_error(failure)).await,
     };
-    let (mut loads, mut absent) = (Vec::new(), Vec::new());
+    let (mut loads, mut left_out) = (Vec::new(), Vec::new());
     for (pending, key) in open.into_iter().zip(keys) {
         match values.remove(&key) {
             Some(value) => loads.push((pending, Loaded::New(value), cx.options(&key))),
-            None => absent.push(pending),
+            None => left_out.push(pending),
         }
     }
     batch.complete(loads, started).await;
-    batch.mark_absent(absent).await;
+    batch.mark_absent(left_out).await;
+}
+
+/// Adds the values of the keys that the loader has left out, if the call says what they are.
+fn with_absent<V>(
+    mut values: HashMap<Vec<u8>, V>,
+    keys: impl Iterator<Item = Vec<u8>>,
+    absent: Option<&MakeAbsent<V>>,
+) -> HashMap<Vec<u8>, V> {
+    if let Some(make) = absent {
+        keys.for_each(|key| _ = values.entry(key).or_insert_with(|| make()));
+    }
+    values
 }
 
 /// Runs a bulk loader. Returns its values by the bytes of their keys. The iterator over them is part of the loader: it may

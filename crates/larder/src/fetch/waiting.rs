@@ -1,7 +1,7 @@
 //! The wait for a load, of this caller or of another one, and what is served if it takes too long.
 
+use super::BulkOutcome;
 use super::view_state::ViewState;
-use super::{BulkOutcome, Outcome};
 use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::node::Node;
@@ -67,6 +67,9 @@ where
     answer.await.unwrap_or(Err(FetchError::Dropped))
 }
 
+/// What the bulk loader of another caller has returned no value for.
+pub(super) struct LeftOut;
+
 /// Waits for another caller's load, since `began`. If its result cannot be served to this caller: `Err` with the next lookup, or
 /// `None` to look up memory again.
 pub(super) async fn follow<V, E>(
@@ -75,7 +78,7 @@ pub(super) async fn follow<V, E>(
     key: &KeyBuf,
     Waiter { mut follower, candidate, since, epoch }: Waiter,
     began: Instant,
-) -> Result<Outcome<V, E>, Option<MemoryLookup<V>>>
+) -> Result<BulkOutcome<V, E>, Option<MemoryLookup<V>>>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -88,7 +91,7 @@ where
             Ok(ended) => outcome = Some(ended),
             Err(_) => {
                 if let Some(fetched) = serve_stale(view, key, candidate, true) {
-                    return Ok(Ok(fetched));
+                    return Ok(Ok(Some(fetched)));
                 }
             }
         }
@@ -108,7 +111,7 @@ where
                 Ok(outcome) => outcome,
                 Err(_) => {
                     let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate, true));
-                    return Ok(stale.ok_or(FetchError::Timeout));
+                    return Ok(stale.map(Some).ok_or(FetchError::Timeout));
                 }
             }
         }
@@ -120,12 +123,13 @@ where
             match node.fetched(entry, source, true) {
                 Some(fetched) => {
                     counts.coalesced.add(1);
-                    Ok(Ok(fetched))
+                    Ok(Ok(Some(fetched)))
                 }
                 None => Err(None),
             }
         }
         FollowOutcome::Value(_) => Err(None),
+        FollowOutcome::Failed(failure) if failure.is::<LeftOut>() => Ok(Ok(None)),
         FollowOutcome::Failed(failure) => match failure.downcast_ref::<FetchError<E>>() {
             Some(error) => {
                 counts.coalesced.add(1);

@@ -106,6 +106,8 @@ pub(crate) struct Ledger {
 #[derive(Debug, Default)]
 struct KnownStamps {
     floor: Stamp,
+    /// Entries with tags must be newer than it too: stamps of their tags may have been dropped.
+    tag_floor: Stamp,
     everything: StampPair,
     tags: HashMap<Box<[u8]>, StampPair>,
 }
@@ -233,10 +235,11 @@ impl Ledger {
             return LedgerJudgement::valid();
         }
         // A stamp that was received during the load may have been dropped since.
-        let needs_certain_stamps =
-            needs_certain_stamps || (self.has_redis && state.clock != 0 && state.epoch < stamps.floor.epoch);
-        let mut is_hard = !stamps.floor.admits(state);
-        let (mut is_soft, mut is_certain) = (false, true);
+        let needs_certain_stamps = needs_certain_stamps
+            || (self.has_redis && state.clock != 0 && state.epoch < stamps.tag_floor.epoch);
+        let has_lost_stamps = !state.tags.is_empty() && !stamps.tag_floor.admits(state);
+        let mut is_hard = !stamps.floor.admits(state) || has_lost_stamps;
+        let (mut is_soft, mut is_certain, mut earliest) = (false, true, SoftTime::default());
         let tags = state.tags.iter().map(|tag| stamps.tags.get(tag.as_bytes()).copied().unwrap_or_default());
         for StampPair { hard, soft, soft_time } in std::iter::once(stamps.everything).chain(tags) {
             is_hard |= !hard.admits(state);
@@ -369,8 +372,8 @@ impl Ledger {
             return;
         }
         stamps.tags.retain(|_, pair| pair.hard.pending.is_some() || pair.soft.pending.is_some());
-        // Nothing else judges entries that have no ledger clock.
-        stamps.floor.epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
+        // Nothing else judges entries with tags that have no ledger clock.
+        stamps.tag_floor.epoch = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
     }
 }
 
@@ -478,6 +481,8 @@ mod tests {
         for has_redis in [false, true] {
             let ledger = new_ledger(has_redis);
             let old = tagged(&ledger, 0);
+            let mut untagged = tagged(&ledger, 0);
+            untagged.tags = Box::default();
             ledger.receive(&hard("t"), 0);
             overflow(&ledger);
             let judgement = ledger.judge(&old);
@@ -486,7 +491,8 @@ mod tests {
                 Some(Invalidation::Hard),
                 "no ledger clock, redis: {has_redis}"
             );
-            assert_eq!(ledger.judge(&tagged(&ledger, 0)), LedgerJudgement::VALID, "a newer entry");
+            assert!(ledger.judge(&tagged(&ledger, 0)).is_valid(), "a newer entry");
+            assert!(ledger.judge(&untagged).is_valid(), "no tag is about it");
         }
         let ledger = new_ledger(true);
         let read = Stamps { clock: 5, floor: 1, tag_floor: 0, members: vec![None; 2] };

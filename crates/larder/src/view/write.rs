@@ -319,7 +319,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     fn start_write(&self, WrittenValue { memory_key, redis_key, .. }: &WrittenValue<V>) -> WriteTicket {
         let node = self.node();
         node.invalidate_memory(memory_key);
-        let ticket = match node.memory.load(memory_key) {
+        // Not a read, which would count as a miss.
+        let ticket = match node.memory.load_after_miss(memory_key) {
             Load::Lead(ticket) => Some(ticket),
             Load::Hit(_) | Load::Follow(_) => None,
         };

@@ -323,6 +323,65 @@ async fn bulk_loader_gets_stale_value_of_each_key() {
     assert_eq!(found, [2, 0]);
 }
 
+/// They loaded one after the other.
+#[tokio::test]
+async fn bulk_callers_share_the_absence_of_a_key_that_the_loader_leaves_out() {
+    let Some(server) = RedisServer::start() else { return };
+    const CALLERS: u64 = 40;
+    for cache in caches(&server) {
+        let view: View<str, u32> = cache.view("n");
+        let (gate, loads) = (Gate::closed(), Arc::new(AtomicUsize::new(0)));
+        let call = |_| {
+            let (view, gate, loads) = (view.clone(), gate.clone(), loads.clone());
+            tokio::spawn(async move {
+                let loader = move |_: Vec<String>, _| {
+                    let (gate, loads) = (gate.clone(), loads.clone());
+                    async move {
+                        loads.fetch_add(1, Ordering::SeqCst);
+                        gate.pass().await;
+                        Ok(Vec::new())
+                    }
+                };
+                values(view.fetch_multi(["k"]).load(loader).await)
+            })
+        };
+        let callers: Vec<_> = (0..CALLERS).map(call).collect();
+        gate.arrival().await;
+        misses_reach(&cache, CALLERS).await;
+        gate.open(1);
+        for caller in callers {
+            assert_eq!(caller.await.expect("no panic"), [None]);
+        }
+        assert_eq!(loads.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn absent_value_is_stored_for_keys_that_the_bulk_loader_leaves_out() {
+    let _deadline = Deadline::start();
+    let (clock, hand) = Clock::manual();
+    let cache = Cache::builder("test").ttl(Duration::from_secs(60)).clock(clock).build().expect("valid");
+    let view: View<str, Option<u32>> = cache.view("n").with_negative_ttl(Duration::from_secs(5));
+    let fetch = async |loaded: Option<u32>| {
+        let loader = move |keys: Vec<String>, _| async move {
+            let loaded = loaded.expect("only what is not remembered is loaded");
+            Ok(keys
+                .into_iter()
+                .filter(|key| key == "known")
+                .map(|key| (key, Some(loaded)))
+                .collect::<Vec<_>>())
+        };
+        let found = view.fetch_multi(["known", "unknown"]).absent(None).load(loader).await;
+        found.into_iter().map(|found| *found.expect("no error").expect("a value")).collect::<Vec<_>>()
+    };
+    assert_eq!(fetch(Some(1)).await, [Some(1), None]);
+    assert_eq!(fetch(None).await, [Some(1), None]);
+    hand.advance(Duration::from_secs(6));
+    assert_eq!(fetch(Some(2)).await, [Some(1), None], "the absence has the negative time to live");
+    cache.set_enabled(false);
+    assert_eq!(fetch(Some(3)).await, [Some(3), None]);
+}
+
 #[tokio::test]
 async fn key_that_bulk_loader_leaves_out_is_loaded_by_its_followers() {
     let Some(server) = RedisServer::start() else { return };
