@@ -47,7 +47,6 @@ mod db;
 mod decimal;
 mod error;
 mod event_loop;
-mod glob;
 mod hyperloglog;
 mod inbox;
 mod info;

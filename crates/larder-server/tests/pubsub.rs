@@ -346,3 +346,56 @@ fn subscribers_agree_on_the_order_of_messages() {
     });
     assert!(received[0] == received[1]);
 }
+
+/// To compare them at each position took minutes, under the lock of all channels and all threads.
+#[test]
+fn long_patterns_are_compared_with_long_channels_and_keys_in_a_moment() {
+    let server = TestServer::start();
+    let (mut subscriber, mut other) = (server.connect(), server.connect());
+    let (repeated, key) = ("a".repeat(400_000), "a".repeat(100_000));
+    let long = "a".repeat(200_000);
+    let mixed = format!("?{}b", "a".repeat(200));
+    for pattern in
+        [format!("*{long}b"), format!("*{long}b*"), format!("*{mixed}*"), format!("*{mixed}*{mixed}*")]
+    {
+        assert!(matches!(subscriber.call(&["PSUBSCRIBE", &pattern]), Frame::Array(_)));
+    }
+    assert_eq!(other.call(&["PUBLISH", &repeated, "message"]), Frame::Integer(0));
+    assert_eq!(other.call(&["SET", &key, "v"]), Frame::Simple("OK".into()));
+    let none = Frame::Array(Vec::new());
+    for pattern in [format!("*{}b*", &long[..50_000]), format!("*{mixed}*")] {
+        assert_eq!(other.call(&["KEYS", &pattern]), none);
+        assert_eq!(
+            other.call(&["SCAN", "0", "MATCH", &pattern]),
+            Frame::Array(vec![Frame::Bulk(b"0".to_vec().into()), none.clone()])
+        );
+        assert_eq!(other.call(&["PUBSUB", "CHANNELS", &pattern]), none);
+    }
+    let matching = format!("{repeated}{}b", &repeated[..201]);
+    assert_eq!(other.call(&["PUBLISH", &matching, "message"]), Frame::Integer(3));
+}
+
+#[test]
+fn pattern_that_is_expensive_to_compare_is_refused_and_changes_nothing() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let too_long = format!("*{}*", "?".repeat(257));
+    let many_stars = "a*".repeat(1_001);
+    for pattern in [&too_long, &many_stars] {
+        for command in [
+            &["PSUBSCRIBE", "x*", pattern][..],
+            &["KEYS", pattern],
+            &["SCAN", "0", "MATCH", pattern],
+            &["PUBSUB", "CHANNELS", pattern],
+            &["CONFIG", "GET", pattern],
+            &["COMMAND", "LIST", "FILTERBY", "PATTERN", pattern],
+            &["EVAL", "return redis.call('KEYS', ARGV[1])", "0", pattern],
+        ] {
+            let reply = client.call(command);
+            let is_refused =
+                matches!(&reply, Frame::Error(text) if text.starts_with("ERR invalid pattern: it has more"));
+            assert!(is_refused, "{}: {reply:?}", command[0]);
+        }
+    }
+    assert_eq!(client.call(&["PUBSUB", "NUMPAT"]), Frame::Integer(0));
+}

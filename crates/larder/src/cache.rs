@@ -9,7 +9,6 @@ use crate::coherence::status::Coherence;
 use crate::envelope::MAX_TAG_BYTES;
 use crate::error::CacheError;
 use crate::events::Event;
-use crate::glob;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
 use crate::raw::{Counters, RawView};
@@ -231,13 +230,21 @@ impl Cache {
     /// for each 500 that match; and a walk through the memory of each node. An invalidation of a tag takes one round
     /// trip.
     ///
+    /// The pattern is that of Redis: `*` stands for any bytes, `?` for one byte, `[a-c]` and `[^a-c]` for one byte of a
+    /// class or not of it, and `\` makes the next character a literal one. A character beyond ASCII is several bytes.
+    ///
     /// # Errors
-    /// As [`Cache::invalidate_tags`].
+    /// [`CacheError::Pattern`] if the nodes and Redis might not agree on what matches, or if the comparison of one key may
+    /// take long: a class with characters beyond ASCII, more than 1,000 stars or classes, or more than 256 characters
+    /// between two stars that are not all literal. Nothing is deleted then. And as [`Cache::invalidate_tags`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn delete_matched(&self, pattern: &str) -> Result<Removal<u64>, CacheError> {
-        let pattern = glob::escaped(self.prefix()) + pattern;
+        if let Err(reason) = larder_glob::Pattern::portable(pattern.as_bytes()) {
+            return Err(CacheError::Pattern { pattern: pattern.to_owned(), reason: reason.to_string() });
+        }
+        let pattern = larder_glob::escape(self.prefix()) + pattern;
         let coordinator = self.coordinator.clone();
         let deletion = async move { Ok(coordinator.delete_matched(&pattern).await) };
         let (existed, confirmed) = spawn_mutation(&self.coordinator.node, deletion).await?;

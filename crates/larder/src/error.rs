@@ -86,6 +86,14 @@ pub enum CacheError {
     /// The value cannot be encoded. It is stored in no tier.
     #[error(transparent)]
     Encode(EncodeError),
+    /// The pattern of [`Cache::delete_matched`](crate::Cache::delete_matched) is refused. Nothing is deleted.
+    #[error("pattern {pattern:?} is refused: {reason}")]
+    Pattern {
+        /// The pattern as it was passed.
+        pattern: String,
+        /// Why nodes and Redis might not agree on it, or why it is too expensive.
+        reason: String,
+    },
     /// The operation needs Redis, and the cache has none. Build it with [`Builder::redis`](crate::Builder::redis).
     #[error("the cache has no redis")]
     NoRedis,

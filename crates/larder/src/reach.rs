@@ -31,7 +31,12 @@ impl Reach {
                 report(&error);
                 Ok(Reach::HereAndQueued)
             }
-            Err(error @ (CacheError::Encode(_) | CacheError::NoRedis | CacheError::Forked)) => Err(error),
+            Err(
+                error @ (CacheError::Encode(_)
+                | CacheError::Pattern { .. }
+                | CacheError::NoRedis
+                | CacheError::Forked),
+            ) => Err(error),
         }
     }
 }

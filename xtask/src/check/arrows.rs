@@ -6,11 +6,12 @@ use serde_json::Value;
 /// Each crate, and the crates that it may depend on. Every crate must be listed.
 const ARROWS: &[(&str, &[&str])] = &[
     ("larder-engine", &[]),
+    ("larder-glob", &[]),
     ("larder-resp", &[]),
-    ("larder", &["larder-engine", "larder-derive"]),
+    ("larder", &["larder-engine", "larder-derive", "larder-glob"]),
     ("larder-derive", &[]),
     ("larder-http", &["larder-engine", "larder"]),
-    ("larder-server", &["larder-engine", "larder-resp"]),
+    ("larder-server", &["larder-engine", "larder-glob", "larder-resp"]),
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
     ("larder-admin", &["larder-engine", "larder", "larder-web"]),

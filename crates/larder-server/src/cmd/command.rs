@@ -1,12 +1,12 @@
 //! `COMMAND`: the table of commands, in the formats that clients and `redis-cli` read.
 
+use larder_glob::Pattern;
 use larder_resp::{Args, Encoder};
 
 use super::help::help;
 use super::spec::{CommandSpec, Flags};
 use super::table::{TABLE, find};
 use super::{CommandError, Context, Outcome};
-use crate::glob;
 
 pub(super) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(subcommand) = args.get(1) else { return info(cx, args.skip(1)) };
@@ -132,7 +132,8 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
     let specs: Vec<&CommandSpec> = match filter.len() {
         0 => TABLE.iter().collect(),
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"PATTERN") => {
-            TABLE.iter().filter(|spec| glob::matches(&filter[2], spec.name.as_bytes())).collect()
+            let pattern = Pattern::ignoring_case(&filter[2])?;
+            TABLE.iter().filter(|spec| pattern.matches(spec.name.as_bytes())).collect()
         }
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"ACLCAT") => {
             let has_category = |spec: &&CommandSpec| spec.categories().any(|name| arg_is(2, name.as_bytes()));

@@ -1,5 +1,6 @@
 //! `CONFIG`: the settings, by their names in Redis.
 
+use larder_glob::Pattern;
 use larder_resp::{Args, Limits, parse_integer};
 
 use super::help::help;
@@ -7,7 +8,6 @@ use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::config::{ByteSize, MAX_CLIENTS, Password};
 use crate::db::{DATABASE_COUNT, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, MemoryPolicy, default_memory_bytes};
-use crate::glob;
 use crate::observers::parse_classes;
 use crate::state::ServerState;
 use crate::system::raise_open_files_for;
@@ -127,10 +127,14 @@ pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn get(cx: &mut Context<'_>, patterns: Args<'_>) -> Outcome {
     let state = cx.state;
-    let is_requested = |setting: &&Setting| {
-        patterns.iter().any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), setting.name.as_bytes()))
-    };
-    let settings: Vec<&Setting> = SETTINGS.iter().filter(is_requested).collect();
+    let mut is_requested = [false; SETTINGS.len()];
+    for pattern in patterns.iter() {
+        let pattern = Pattern::ignoring_case(pattern)?;
+        let requested = is_requested.iter_mut().zip(&SETTINGS);
+        requested.for_each(|(one, setting)| *one |= pattern.matches(setting.name.as_bytes()));
+    }
+    let requested = SETTINGS.iter().zip(is_requested).filter(|(_, is_requested)| *is_requested);
+    let settings: Vec<&Setting> = requested.map(|(setting, _)| setting).collect();
     let mut reply = cx.reply();
     reply.map(settings.len());
     for setting in settings {

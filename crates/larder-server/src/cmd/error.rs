@@ -1,5 +1,6 @@
 //! Errors of commands. The display text is that of Redis, with its prefix.
 
+use larder_glob::PatternError;
 use larder_resp::Args;
 
 use crate::db::{OutOfMemory, UpdateError, WrongType};
@@ -98,5 +99,11 @@ impl From<UpdateError> for CommandError {
             UpdateError::OutOfMemory => CommandError::OutOfMemory,
             UpdateError::WrongType => CommandError::WrongType,
         }
+    }
+}
+
+impl From<PatternError> for CommandError {
+    fn from(error: PatternError) -> Self {
+        CommandError::Other(format!("invalid pattern: {error}"))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use larder_glob::{Pattern, PatternError};
 use larder_resp::{Args, Protocol};
 
 use super::help::help;
@@ -52,7 +53,12 @@ pub(super) fn subscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn psubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(cx, args, Kind::Pattern)
+    // A pattern is refused before the first one is confirmed.
+    let patterns = args.skip(1).iter().map(|name| Ok((name, Pattern::new(name)?)));
+    let patterns: Vec<_> = patterns.collect::<Result<_, PatternError>>()?;
+    change(cx, |subscriptions| {
+        patterns.into_iter().for_each(|(name, pattern)| subscriptions.subscribe_to_pattern(name, pattern));
+    })
 }
 
 pub(super) fn ssubscribe(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -156,7 +162,8 @@ pub(super) fn pubsub(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn names(cx: &mut Context<'_>, kind: Kind, pattern: Option<&[u8]>) -> Outcome {
-    let names = cx.state.store.observers.channels.names(kind, pattern);
+    let pattern = pattern.map(|pattern| Pattern::new(pattern)).transpose()?;
+    let names = cx.state.store.observers.channels.names(kind, pattern.as_ref());
     let mut reply = cx.reply();
     reply.array(names.len());
     names.iter().for_each(|name| reply.bulk(name));

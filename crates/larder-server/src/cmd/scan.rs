@@ -17,7 +17,7 @@ pub(super) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    start(cx, Purpose::Keys(Names::of(Filter::pattern(&args[1]))), 0, usize::MAX)
+    start(cx, Purpose::Keys(Names::of(Filter::pattern(&args[1])?)), 0, usize::MAX)
 }
 
 fn start(cx: &mut Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Outcome {
@@ -41,7 +41,7 @@ impl Options {
                 let count = integer(value)?;
                 options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::Syntax)?;
             } else if word.eq_ignore_ascii_case(b"MATCH") {
-                options.names = Names::of(Filter::pattern(value));
+                options.names = Names::of(Filter::pattern(value)?);
             } else if word.eq_ignore_ascii_case(b"TYPE") {
                 type_name = Some(value);
             } else {

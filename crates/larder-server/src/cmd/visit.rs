@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use larder_glob::{Pattern, PatternError};
 use larder_resp::Encoder;
 
 use super::bitop::LargeCombination;
@@ -12,7 +13,6 @@ use super::large_edit::LargeEdit;
 use super::large_read::LargeRead;
 use super::{CommandError, Context};
 use crate::db::{Database, Record, type_name};
-use crate::glob;
 use crate::observers::Notice;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
@@ -181,19 +181,22 @@ impl Visit {
 pub(super) enum Filter {
     #[default]
     All,
-    Pattern(Box<[u8]>),
+    Pattern(Box<Pattern>),
 }
 
 impl Filter {
     /// The names that match a glob pattern.
-    pub(super) fn pattern(pattern: &[u8]) -> Self {
-        if pattern == b"*" { Filter::All } else { Filter::Pattern(pattern.into()) }
+    ///
+    /// # Errors
+    /// The pattern is too expensive.
+    pub(super) fn pattern(pattern: &[u8]) -> Result<Self, PatternError> {
+        Ok(if pattern == b"*" { Filter::All } else { Filter::Pattern(Box::new(Pattern::new(pattern)?)) })
     }
 
     fn matches(&self, name: &[u8]) -> bool {
         match self {
             Filter::All => true,
-            Filter::Pattern(pattern) => glob::matches(pattern, name),
+            Filter::Pattern(pattern) => pattern.matches(name),
         }
     }
 }
@@ -226,7 +229,7 @@ impl Names {
 
     /// The memory that they need, in bytes.
     fn bytes_allocated(&self) -> usize {
-        let pattern = if let Filter::Pattern(pattern) = &self.filter { pattern.len() } else { 0 };
+        let pattern = if let Filter::Pattern(pattern) = &self.filter { pattern.bytes() } else { 0 };
         pattern + self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn names_keep_what_matches() {
-        let mut names = Names::of(Filter::pattern(b"a*"));
+        let mut names = Names::of(Filter::pattern(b"a*").unwrap());
         for slice in [&[&b"ab"[..], b"b", b"a", b""][..], &[b"ba", b"acc"], &[b"c"]] {
             let begin = names.ends.len();
             slice.iter().for_each(|name| names.push(name));

@@ -12,6 +12,7 @@
 use super::Coordinator;
 use super::replay_log::Invalidated;
 use crate::events::Event;
+use crate::glob::Glob;
 use crate::node::Node;
 use crate::node::listeners::RemoteInvalidation;
 use crate::tier::{Announcement, Push, PushHandler};
@@ -156,9 +157,10 @@ impl CachePushHandler {
                     .for_each(|remote| node.listeners.tell(remote));
             }
             Message::Matching(_, glob) => {
-                let keys = node.invalidate_matching(glob) as usize;
+                let glob = Glob::new(glob.to_vec());
+                let keys = node.invalidate_matching(&glob) as usize;
                 node.observers.emit(|| Event::Announced { keys });
-                record(&mut [Invalidated::Matching(glob.to_vec())].into_iter());
+                record(&mut [Invalidated::Matching(glob)].into_iter());
                 node.listeners.tell(RemoteInvalidation::Unknown);
             }
         }

@@ -13,6 +13,7 @@ use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
 use crate::envelope;
 use crate::error::CacheError;
+use crate::glob::Glob;
 use crate::node::guarded_tier::GuardedTier;
 use crate::tier::{BATCH, Operation, Transaction};
 use std::sync::Arc;
@@ -42,16 +43,17 @@ impl Coordinator {
     pub(super) async fn remove_matching(
         &self,
         redis: &GuardedTier,
-        glob: &[u8],
+        glob: &Glob,
         what: Scan,
     ) -> Result<u64, CacheError> {
         let keyspace = &self.node.keyspace;
-        let announcement = announcement::matching(&keyspace.channel, self.origin, glob);
+        let announcement = announcement::matching(&keyspace.channel, self.origin, glob.as_bytes());
         let announce = Transaction { operations: &[], ledger: None, announce: Some(&announcement) };
         redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
         let (mut cursor, mut removed) = (0, 0);
         loop {
-            let (next, mut keys) = redis.call_ignoring_breaker(redis.tier.scan(cursor, glob)).await?;
+            let (next, mut keys) =
+                redis.call_ignoring_breaker(redis.tier.scan(cursor, glob.as_bytes())).await?;
             keys.retain(|key| !keyspace.is_own(key));
             for batch in keys.chunks(BATCH) {
                 let batch = match what {

@@ -5,6 +5,7 @@ use super::replay_log::{Invalidated, Queued};
 use super::{Coordinator, announcement};
 use crate::error::CacheError;
 use crate::events::Event;
+use crate::glob::Glob;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::tier::{Announcement, BATCH, LedgerAdvance, Operation, Transaction};
@@ -96,7 +97,7 @@ impl Coordinator {
     }
 
     /// Whether there were any.
-    async fn replay_globs(&self, globs: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
+    async fn replay_globs(&self, globs: Vec<Glob>, seq: MutationSeq) -> Result<bool, CacheError> {
         let Some(redis) = self.node.redis.as_ref().filter(|_| !globs.is_empty()) else { return Ok(false) };
         for glob in globs {
             self.remove_matching(redis, &glob, Scan::Keys).await?;

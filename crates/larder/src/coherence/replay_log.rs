@@ -5,7 +5,7 @@
 //! they are needed. If another server or an older copy of the data answers, all of them are pending again. Both lists
 //! are bounded. Beyond the bound, or if the copy is older than the list, one invalidation of everything takes their place.
 
-use crate::glob;
+use crate::glob::Glob;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use larder_engine::Clock;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ pub(crate) enum Invalidated {
     /// A member of the ledger.
     Member(Vec<u8>),
     /// All Redis keys that match a glob.
-    Matching(Vec<u8>),
+    Matching(Glob),
 }
 
 impl Invalidated {
@@ -78,9 +78,9 @@ struct State {
 
 impl State {
     /// The pending globs, which are the last targets in their order.
-    fn globs(&self) -> impl Iterator<Item = &[u8]> {
+    fn globs(&self) -> impl Iterator<Item = &Glob> {
         self.pending.keys().rev().map_while(|target| match target {
-            Invalidated::Matching(glob) => Some(&glob[..]),
+            Invalidated::Matching(glob) => Some(glob),
             Invalidated::Key(_) | Invalidated::Member(_) => None,
         })
     }
@@ -211,7 +211,7 @@ impl ReplayLog {
         let state = self.state.lock();
         state.pending.contains_key(&Invalidated::everything())
             || state.pending.contains_key(&Invalidated::key(redis_key))
-            || state.globs().any(|glob| glob::matches(glob, redis_key))
+            || state.globs().any(|glob| glob.matches(redis_key))
     }
 
     pub(crate) fn has_pending_members(&self) -> bool {
@@ -228,16 +228,19 @@ impl ReplayLog {
         let state = self.state.lock();
         let mut pending = PendingBatch::default();
         for target in state.pending.keys() {
-            let (batch, name) = match target {
-                Invalidated::Member(member) => (&mut pending.members, member),
-                Invalidated::Key(key) => (&mut pending.keys, key),
-                Invalidated::Matching(glob) => (&mut pending.globs, glob),
-            };
-            if batch.len() < limit {
-                batch.push(name.clone());
+            match target {
+                Invalidated::Member(member) => push_below(limit, &mut pending.members, member),
+                Invalidated::Key(key) => push_below(limit, &mut pending.keys, key),
+                Invalidated::Matching(glob) => push_below(limit, &mut pending.globs, glob),
             }
         }
         pending
+    }
+}
+
+fn push_below<T: Clone>(limit: usize, batch: &mut Vec<T>, target: &T) {
+    if batch.len() < limit {
+        batch.push(target.clone());
     }
 }
 
@@ -246,7 +249,7 @@ impl ReplayLog {
 pub(crate) struct PendingBatch {
     pub(crate) members: Vec<Vec<u8>>,
     pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) globs: Vec<Vec<u8>>,
+    pub(crate) globs: Vec<Glob>,
 }
 
 #[cfg(test)]
@@ -299,10 +302,11 @@ mod tests {
     #[test]
     fn pending_glob_blocks_what_matches() {
         let log = ReplayLog::new(Clock::monotonic());
-        log.queue([key("z"), Invalidated::Matching(b"n:v:a*".to_vec())]);
+        log.queue([key("z"), Invalidated::Matching(Glob::new(b"n:v:a*".to_vec()))]);
         assert!(log.blocks(b"n:v:abc") && log.blocks(b"z"));
         assert!(!log.blocks(b"n:v:b"));
-        let globs = (0..MAX_PENDING_GLOBS).map(|n| Invalidated::Matching(n.to_string().into_bytes()));
+        let globs =
+            (0..MAX_PENDING_GLOBS).map(|n| Invalidated::Matching(Glob::new(n.to_string().into_bytes())));
         assert!(log.queue(globs).overflows, "too many to compare with each key");
         assert!(log.blocks(b"n:v:b"));
     }

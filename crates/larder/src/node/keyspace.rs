@@ -1,7 +1,7 @@
 //! The names of a cache: its namespace and views, the keys of entries in both tiers, the channel and the ledger.
 
 use crate::envelope::Id;
-use crate::glob;
+use crate::glob::Glob;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -97,8 +97,8 @@ impl Keyspace {
     }
 
     /// A glob over Redis keys from a pattern over their names without the namespace, `view:key`.
-    pub(crate) fn glob(&self, pattern: &str) -> Vec<u8> {
-        (glob::escaped(&self.namespace) + ":" + pattern).into_bytes()
+    pub(crate) fn glob(&self, pattern: &str) -> Glob {
+        Glob::new((larder_glob::escape(&self.namespace) + ":" + pattern).into_bytes())
     }
 
     /// Whether this is no key of an entry, but one of the cache's own.

@@ -31,7 +31,7 @@ pub(crate) mod view_config;
 use crate::codec::Format;
 use crate::compression::Packing;
 use crate::error::CacheError;
-use crate::glob;
+use crate::glob::Glob;
 use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::policy::{Policy, Prefer};
 use crate::random::Random;
@@ -176,13 +176,13 @@ impl Node {
     /// number of entries.
     ///
     /// Cost: all entries are compared.
-    pub(crate) fn invalidate_matching(&self, glob: &[u8]) -> u64 {
+    pub(crate) fn invalidate_matching(&self, glob: &Glob) -> u64 {
         if let Some(invalidations) = self.key_invalidations.get() {
             invalidations.record_all();
         }
         let mut removed = 0;
         self.memory.retain(|key, _| {
-            let matches = glob::matches(glob, &self.keyspace.redis_key_of(key));
+            let matches = glob.matches(&self.keyspace.redis_key_of(key));
             removed += u64::from(matches);
             !matches
         });

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, node_with, over, pairs};
-use larder::{CoherenceMode, Event, Reach, Source, View};
+use larder::{CacheError, CoherenceMode, Event, Reach, Source, View};
 use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
@@ -300,5 +300,25 @@ async fn load_begun_before_deletion_by_pattern_stores_nothing() {
         assert_eq!(crate::fetched(&view, "k", 2).await, 2);
         assert_eq!(crate::fetched(&other.view("n"), "k", 3).await, 2);
         one.clear().await.everywhere();
+    }
+}
+
+#[tokio::test]
+async fn pattern_that_nodes_and_redis_might_read_differently_is_refused() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = over(server.url());
+    let view: View<str, u32> = cache.view("n");
+    view.write("b", 1).await.everywhere();
+    let many_stars = "*b".repeat(1_001);
+    for pattern in ["n:[a-é]", "n:[^a-é]", "n:[é]", "n:[é", &many_stars, "n:[b"] {
+        let is_refused = pattern != "n:[b";
+        match cache.delete_matched(pattern).await {
+            Err(error @ CacheError::Pattern { .. }) if is_refused => {
+                assert!(error.to_string().contains(pattern), "{error}");
+                assert_eq!(cached(&view, "b").await, 1, "{pattern}");
+            }
+            deleted if !is_refused => assert_eq!(deleted.everywhere(), 1, "a class ends with its pattern"),
+            deleted => panic!("{pattern}: {deleted:?}"),
+        }
     }
 }

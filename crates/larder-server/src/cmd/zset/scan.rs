@@ -1,11 +1,11 @@
 //! `ZSCAN`: iterates over the members of a sorted set in batches.
 
+use larder_glob::Pattern;
 use larder_resp::Args;
 
 use super::super::options::integer;
 use super::super::{CommandError, Context, Outcome};
 use super::read::look_up;
-use crate::glob;
 
 /// Members that are visited without `COUNT`.
 const DEFAULT_COUNT: usize = 10;
@@ -20,7 +20,7 @@ pub(in super::super) fn zscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         // A small set is returned whole.
         let count = if set.is_packed() { set.len() } else { count };
         Ok::<_, CommandError>(set.scan(cursor, count, |name, score| {
-            if pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+            if pattern.as_ref().is_none_or(|pattern| pattern.matches(name)) {
                 members.push((name.to_vec(), score));
             }
         }))
@@ -37,13 +37,13 @@ pub(in super::super) fn zscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-struct Options<'a> {
+struct Options {
     count: usize,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern>,
 }
 
-impl<'a> Options<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Options { count: DEFAULT_COUNT, pattern: None };
         let mut words = args.iter();
         while let Some(word) = words.next() {
@@ -52,7 +52,7 @@ impl<'a> Options<'a> {
                 let count = integer(value)?;
                 options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::Syntax)?;
             } else if word.eq_ignore_ascii_case(b"MATCH") {
-                options.pattern = Some(value);
+                options.pattern = if value == b"*" { None } else { Some(Pattern::new(value)?) };
             } else {
                 return Err(CommandError::Syntax);
             }
