@@ -307,6 +307,25 @@ fn watched_key_fails_after_the_same_changes_as_in_redis() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+/// Without a reply to one of its commands, `EXEC` would have fewer elements than it announces.
+#[test]
+fn client_reply_in_a_transaction_is_refused_and_aborts_it() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    for mode in ["SKIP", "OFF", "ON"] {
+        let line = format!("CLIENT REPLY {mode}");
+        let replies = call(&mut client, ["MULTI", &line, "GET x", "EXEC", "PING"]);
+        let expected = [
+            Frame::Simple("OK".into()),
+            Frame::Error("ERR Command not allowed inside a transaction".into()),
+            Frame::Simple("QUEUED".into()),
+            Frame::Error("EXECABORT Transaction discarded because of previous errors.".into()),
+            Frame::Simple("PONG".into()),
+        ];
+        assert_eq!(replies, expected, "{mode}");
+    }
+}
+
 fn call<const N: usize>(client: &mut Client<std::net::TcpStream>, lines: [&str; N]) -> [Frame; N] {
     lines.map(|line| client.call(&words(line)))
 }

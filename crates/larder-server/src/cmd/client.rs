@@ -8,6 +8,7 @@ use larder_resp::{Args, parse_integer};
 use super::client_kill::kill;
 use super::help::help;
 use super::options::integer;
+use super::spec::CommandSpec;
 use super::{CommandError, Context, Outcome, client_tracking};
 use crate::clients::Client;
 use crate::moment::Moment;
@@ -220,6 +221,12 @@ fn pause(cx: &mut Context<'_>, time: &[u8], kind: Option<&[u8]>) -> Outcome {
     cx.state.pause.begin(Moment::now(), Duration::from_millis(ms.min(MAX_PAUSE_MS)), paused);
     cx.session.turn_end = Some(TurnEnd::Yield);
     cx.ok()
+}
+
+/// Whether a request is `CLIENT REPLY`. A transaction refuses it, as in Valkey 9: without the replies of some commands, that
+/// of `EXEC` would have fewer elements than it announces.
+pub(super) fn changes_replies(spec: &CommandSpec, args: Args<'_>) -> bool {
+    spec.name == "client" && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"REPLY"))
 }
 
 /// Only `on` has a reply.

@@ -18,7 +18,7 @@ pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>
     if replies == Replies::SkipNext {
         cx.session.set_replies(Replies::On);
     }
-    // In a transaction it takes effect with `EXEC`.
+    // A transaction refuses it.
     let turns_on = cx.session.transaction().is_none() && turns_replies_on(args);
     cx.session.is_muted = replies != Replies::On && !turns_on;
     check_and_execute(cx, index, args);

@@ -10,7 +10,7 @@ use larder_resp::{Args, ArgsBuffer};
 use super::options::database_index;
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, run, script, special};
+use super::{CommandError, Context, Outcome, answer, client, run, script, special};
 use crate::db::{Key, KeyLocks, Spaces};
 use crate::large;
 use crate::observers::Watches;
@@ -75,7 +75,8 @@ pub(super) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 
 /// Checks a command and queues it.
 pub(super) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
-    if TABLE[index].flags.contains(Flags::NO_MULTI) {
+    let spec = &TABLE[index];
+    if spec.flags.contains(Flags::NO_MULTI) || client::changes_replies(spec, args) {
         cx.abort_transaction();
         cx.counters(index).rejected.add(1);
         return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
