@@ -140,7 +140,17 @@ impl Client {
     /// The message is there before the thread is read, and a connection that moves changes its thread before the new one
     /// looks into the mailbox: so either the new thread finds the message, or it is the one that is woken.
     pub(crate) fn post(self: &Arc<Self>, message_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) {
-        match self.mailbox.post(message_bytes, &self.clients.output_limits, encode) {
+        self.finish_post(self.mailbox.post(message_bytes, &self.clients.output_limits, encode));
+    }
+
+    /// As [`post`](Self::post), with a message that a key with a prefix has changed.
+    pub(crate) fn post_invalidation(self: &Arc<Self>, prefix: &[u8], name: &[u8], is_for_channel: bool) {
+        let limits = &self.clients.output_limits;
+        self.finish_post(self.mailbox.post_invalidation(prefix, name, is_for_channel, limits));
+    }
+
+    fn finish_post(self: &Arc<Self>, posted: Posted) {
+        match posted {
             Posted::Appended { bytes, before, is_first } => {
                 if is_first {
                     self.clients.inboxes[self.thread()].send(Message::Mail(Arc::clone(self)));

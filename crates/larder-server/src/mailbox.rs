@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
+use crate::observers::Invalidations;
+
 /// Messages that wait for the thread of their connection.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
@@ -32,6 +34,10 @@ pub(crate) struct Mailbox {
 struct Content {
     /// Messages in the protocol version of the client.
     bytes: Vec<u8>,
+    /// Changed keys, whose messages come after these.
+    invalidations: Invalidations,
+    /// Whether those messages are for a channel.
+    is_for_channel: bool,
     protocol: Protocol,
     /// Whether the thread was woken since the last take.
     is_announced: bool,
@@ -39,6 +45,18 @@ struct Content {
     is_closed: bool,
     /// Since when it has been above the soft limit.
     above_soft_limit_since: Option<Instant>,
+}
+
+impl Content {
+    /// The bytes of all messages.
+    fn len(&self) -> usize {
+        self.bytes.len() + self.invalidations.bytes()
+    }
+
+    /// Writes the messages about changed keys.
+    fn write_invalidations(&mut self) {
+        self.invalidations.write(&mut Encoder::new(&mut self.bytes, self.protocol), self.is_for_channel);
+    }
 }
 
 /// What became of a message.
@@ -70,22 +88,51 @@ impl Mailbox {
         limits: &OutputLimits,
         encode: impl FnOnce(&mut Encoder<'_>),
     ) -> Posted {
+        self.append(message_bytes, limits, |content| {
+            content.write_invalidations();
+            encode(&mut Encoder::new(&mut content.bytes, content.protocol));
+        })
+    }
+
+    /// Appends a message that a key with a prefix has changed. If the last message is such a one, and is not taken, the key
+    /// becomes a part of it.
+    pub(crate) fn post_invalidation(
+        &self,
+        prefix: &[u8],
+        name: &[u8],
+        is_for_channel: bool,
+        limits: &OutputLimits,
+    ) -> Posted {
+        self.append(Invalidations::bytes_of(prefix, name), limits, |content| {
+            if content.is_for_channel != is_for_channel {
+                content.write_invalidations();
+                content.is_for_channel = is_for_channel;
+            }
+            content.invalidations.add(prefix, name);
+        })
+    }
+
+    fn append(
+        &self,
+        message_bytes: usize,
+        limits: &OutputLimits,
+        append: impl FnOnce(&mut Content),
+    ) -> Posted {
         let mut content = self.content.lock();
         if content.is_closed {
             return Posted::Closed;
         }
         let taken_bytes = self.taken_bytes.load(Ordering::Relaxed);
-        let total = (content.bytes.len() + message_bytes) as u64 + taken_bytes;
+        let total = (content.len() + message_bytes) as u64 + taken_bytes;
         if limits.are_exceeded(total, &mut content.above_soft_limit_since) {
             *content = Content { is_closed: true, ..Content::default() };
             return Posted::Overflow;
         }
-        let protocol = content.protocol;
-        encode(&mut Encoder::new(&mut content.bytes, protocol));
+        append(&mut content);
         // The other half of this is in `has_mail`: see `Client::post`.
         self.has_mail.store(true, Ordering::SeqCst);
         let is_first = !std::mem::replace(&mut content.is_announced, true);
-        let bytes = content.bytes.len() as u64;
+        let bytes = content.len() as u64;
         Posted::Appended { bytes, before: self.counted_bytes.swap(bytes, Ordering::Relaxed), is_first }
     }
 
@@ -93,7 +140,7 @@ impl Mailbox {
     /// now. Returns whether it did.
     pub(crate) fn close_if_full(&self, limits: &OutputLimits) -> bool {
         let mut content = self.content.lock();
-        let total = content.bytes.len() as u64 + self.taken_bytes.load(Ordering::Relaxed);
+        let total = content.len() as u64 + self.taken_bytes.load(Ordering::Relaxed);
         let is_full = !content.is_closed && limits.are_exceeded(total, &mut content.above_soft_limit_since);
         if is_full {
             *content = Content { is_closed: true, ..Content::default() };
@@ -113,6 +160,7 @@ impl Mailbox {
             let mut content = self.content.lock();
             self.has_mail.store(false, Ordering::SeqCst);
             content.is_announced = false;
+            content.write_invalidations();
             self.taken_bytes.fetch_add(content.bytes.len() as u64, Ordering::Relaxed);
             (std::mem::take(&mut content.bytes), self.stop_counting())
         };
@@ -137,7 +185,7 @@ impl Mailbox {
         let mut content = self.content.lock();
         self.taken_bytes.store(left_bytes, Ordering::Relaxed);
         let (_, soft_bytes, _) = limits.get();
-        if content.bytes.len() as u64 + left_bytes <= soft_bytes {
+        if content.len() as u64 + left_bytes <= soft_bytes {
             // The next message may come after the time of the soft limit.
             content.above_soft_limit_since = None;
         }
@@ -145,7 +193,7 @@ impl Mailbox {
 
     /// Bytes of messages that the client has not got.
     pub(crate) fn unread_bytes(&self) -> u64 {
-        self.content.lock().bytes.len() as u64 + self.taken_bytes.load(Ordering::Relaxed)
+        self.content.lock().len() as u64 + self.taken_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes of messages that are counted.
@@ -160,7 +208,9 @@ impl Mailbox {
 
     /// Changes the protocol version of later messages.
     pub(crate) fn set_protocol(&self, protocol: Protocol) {
-        self.content.lock().protocol = protocol;
+        let mut content = self.content.lock();
+        content.write_invalidations();
+        content.protocol = protocol;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -260,6 +310,32 @@ mod tests {
         let mut out = Vec::new();
         mailbox.take(&mut out, 0);
         assert_eq!(out, b"*1\r\n>1\r\n");
+    }
+
+    #[test]
+    fn keys_join_the_last_message_until_another_comes_or_it_is_taken() {
+        let (mailbox, limits) = (Mailbox::new(), OutputLimits::default());
+        mailbox.set_protocol(Protocol::Resp3);
+        let invalidate = |name: &[u8]| mailbox.post_invalidation(b"", name, false, &limits);
+        let message = |names: &[&str]| {
+            let names: String = names.iter().map(|name| format!("${}\r\n{name}\r\n", name.len())).collect();
+            format!(">2\r\n$10\r\ninvalidate\r\n*{}\r\n{names}", names.matches('$').count())
+        };
+        for name in [b"b", b"a", b"b"] {
+            invalidate(name);
+        }
+        post(&mailbox, &limits, "x");
+        invalidate(b"c");
+        let mut out = Vec::new();
+        mailbox.take(&mut out, 0);
+        assert_eq!(String::from_utf8_lossy(&out), message(&["a", "b"]) + "+x\r\n" + &message(&["c"]));
+        assert!(matches!(invalidate(b"d"), Posted::Appended { before: 0, is_first: true, .. }));
+        out.clear();
+        mailbox.take(&mut out, 0);
+        assert_eq!(String::from_utf8_lossy(&out), message(&["d"]));
+        limits.set(200, 0, 0);
+        let full = (0..9).map(|_| invalidate(&[b'n'; 50])).find(|posted| *posted == Posted::Overflow);
+        assert!(full.is_some() && mailbox.is_closed());
     }
 
     #[test]

@@ -169,6 +169,20 @@ const MESSAGES: &[(&str, &[(&str, usize)])] = &[
             (">SET l 2", 0),
             (">SET other:1 x", 1),
             ("SET k own", 1),
+            // One message for each prefix, with all keys.
+            (">MSET k3 1 k1 2 k2 3 l 4 k1 5", 1),
+            (">MSET k 1 other:2 2 k4 3 other:1 4", 2),
+            (">EVAL redis.call('SET','k',1)redis.call('DEL','k2','k') 0", 1),
+            ("MSET k 1 k2 2 k1 3", 1),
+            (">MULTI", 0),
+            (">SET k 1", 0),
+            (">SET k2 1", 0),
+            (">DEL k k3", 0),
+            (">EXEC", 1),
+            ("MULTI", 0),
+            ("SET k 1", 0),
+            ("MSET k2 1 k3 2", 0),
+            ("EXEC", 1),
             (">FLUSHALL", 1),
         ],
     ),
@@ -525,10 +539,8 @@ fn many_prefixes_are_registered_in_a_moment() {
     assert_eq!(tracker.call(&request), Frame::Simple("OK".into()));
     assert_eq!(info(&mut other, "tracking_total_prefixes"), PREFIXES);
     other.send(&encode(&["SET", "012345:k", "v"]).repeat(1_000));
-    for _ in 0..1_000 {
-        assert_eq!(other.receive(), Frame::Simple("OK".into()));
-        assert!(matches!(tracker.receive(), Frame::Push(_)));
-    }
+    (0..1_000).for_each(|_| assert_eq!(other.receive(), Frame::Simple("OK".into())));
+    assert!(matches!(tracker.receive(), Frame::Push(_)));
     drop(tracker);
     until("no prefix is left", || (info(&mut other, "tracking_total_prefixes") == 0).then_some(()));
 }

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use larder_resp::{Encoder, Protocol};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::invalidations::{FRAME_BYTES, Invalidations, write_all, write_keys};
 use crate::clients::Client;
 
 /// The parts of the table. More threads than these rarely register at the same moment.
@@ -24,11 +25,6 @@ const STRIPES: usize = 16;
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// The table holds at most so many times the highest number of keys in bytes of names.
 const MAX_MEAN_NAME_BYTES: usize = 256;
-/// Bytes of a message beside the name of the key, at most.
-const FRAME_BYTES: usize = 80;
-/// The channel in which clients with RESP2 receive messages.
-pub(crate) const CHANNEL: &[u8] = b"__redis__:invalidate";
-
 /// A connection that tracks keys. It stays in the table after its end, until the keys change.
 #[derive(Debug)]
 pub(crate) struct Tracker {
@@ -36,8 +32,27 @@ pub(crate) struct Tracker {
     is_on: AtomicBool,
     is_broadcast: bool,
     options: Mutex<TrackerOptions>,
-    /// Messages about changes by the connection itself. They follow the reply to the command that caused them.
-    own: Mutex<Vec<Option<Box<[u8]>>>>,
+    /// Changes by the connection itself. The messages about them follow the reply to the command that caused them.
+    own: Mutex<OwnChanges>,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, Copy)]
+enum Changed<'a> {
+    /// A key that the connection has read.
+    Key(&'a [u8]),
+    /// A key with a prefix that the connection tracks.
+    WithPrefix(&'a [u8], &'a [u8]),
+    /// All keys, perhaps.
+    All,
+}
+
+#[derive(Debug, Default)]
+struct OwnChanges {
+    /// Keys that it has read, and `None` for all keys.
+    keys: Vec<Option<Box<[u8]>>>,
+    /// Reported after the others, as in Redis.
+    with_prefix: Invalidations,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -69,24 +84,24 @@ impl Tracker {
         *self.options.lock() = options;
     }
 
-    /// Reports that a key has changed, or all keys (`None`). `writer` is the address of the connection that changes it.
-    fn invalidate(&self, name: Option<&[u8]>, writer: usize) {
+    /// Reports a change. `writer` is the address of the connection that makes it.
+    fn invalidate(&self, changed: Changed<'_>, writer: usize) {
         if !self.is_on.load(Ordering::Relaxed) {
             return;
         }
         let options = self.options();
         let is_own = writer == address(&self.client);
-        if is_own && options.no_loop && name.is_some() {
+        if is_own && options.no_loop && !matches!(changed, Changed::All) {
             return;
         }
         let Some(target) = options.redirect else {
             return match is_own {
-                true => self.own.lock().push(name.map(Into::into)),
-                false => post(&self.client, name, false),
+                true => self.own.lock().add(changed),
+                false => post(&self.client, changed, false),
             };
         };
         if target.is_open() {
-            return post(&target, name, true);
+            return post(&target, changed, target.is_subscriber());
         }
         self.options.lock().is_broken = true;
         let id = target.id;
@@ -101,41 +116,37 @@ impl Tracker {
 
     /// Writes the messages about own changes.
     pub(crate) fn write_own(&self, out: &mut Encoder<'_>) {
-        let names = std::mem::take(&mut *self.own.lock());
-        names.iter().for_each(|name| write(out, name.as_deref(), false));
+        let OwnChanges { keys, mut with_prefix } = std::mem::take(&mut *self.own.lock());
+        keys.iter().for_each(|name| match name {
+            Some(name) => write_keys(out, 1, std::iter::once(&**name), false),
+            None => write_all(out, false),
+        });
+        with_prefix.write(out, false);
+    }
+}
+
+impl OwnChanges {
+    fn add(&mut self, changed: Changed<'_>) {
+        match changed {
+            Changed::Key(name) => self.keys.push(Some(name.into())),
+            Changed::WithPrefix(prefix, name) => self.with_prefix.add(prefix, name),
+            Changed::All => self.keys.push(None),
+        }
+    }
+}
+
+fn post(client: &Arc<Client>, changed: Changed<'_>, is_for_channel: bool) {
+    match changed {
+        Changed::Key(name) => client.post(name.len() + FRAME_BYTES, |message| {
+            write_keys(message, 1, std::iter::once(name), is_for_channel);
+        }),
+        Changed::WithPrefix(prefix, name) => client.post_invalidation(prefix, name, is_for_channel),
+        Changed::All => client.post(FRAME_BYTES, |message| write_all(message, is_for_channel)),
     }
 }
 
 fn address(client: &Arc<Client>) -> usize {
     Arc::as_ptr(client) as usize
-}
-
-fn post(client: &Arc<Client>, name: Option<&[u8]>, is_redirected: bool) {
-    let bytes = name.map_or(0, <[u8]>::len) + FRAME_BYTES;
-    client.post(bytes, |message| write(message, name, is_redirected && client.is_subscriber()));
-}
-
-/// Writes a message. A client with RESP2 gets it as one of a channel, if another connection redirects it to a subscriber.
-fn write(out: &mut Encoder<'_>, name: Option<&[u8]>, is_for_channel: bool) {
-    match out.protocol() {
-        Protocol::Resp3 => {
-            out.push(2);
-            out.bulk(b"invalidate");
-        }
-        Protocol::Resp2 if is_for_channel => {
-            out.array(3);
-            out.bulk(b"message");
-            out.bulk(CHANNEL);
-        }
-        Protocol::Resp2 => return,
-    }
-    match name {
-        Some(name) => {
-            out.array(1);
-            out.bulk(name);
-        }
-        None => out.null(),
-    }
 }
 
 /// The trackers of a key, by ascending address.
@@ -267,8 +278,9 @@ impl TrackingTable {
     /// A key changes: tells all who are registered for it, and for its prefixes. The key is locked, if that is possible.
     pub(super) fn invalidate(&self, name: &[u8], writer: usize) {
         self.invalidate_key(name, writer);
-        for_each_prefix_of(name, &self.prefixes.lock(), |trackers| {
-            trackers.iter().for_each(|tracker| tracker.invalidate(Some(name), writer));
+        for_each_prefix_of(name, &self.prefixes.lock(), |prefix, trackers| {
+            let changed = Changed::WithPrefix(prefix, name);
+            trackers.iter().for_each(|tracker| tracker.invalidate(changed, writer));
         });
     }
 
@@ -282,7 +294,7 @@ impl TrackingTable {
             self.keys.fetch_sub(1, Ordering::Relaxed);
             self.items.fetch_sub(trackers.len(), Ordering::Relaxed);
             self.name_bytes.fetch_sub(name.len(), Ordering::Relaxed);
-            trackers.iter().for_each(|tracker| tracker.invalidate(Some(name), writer));
+            trackers.iter().for_each(|tracker| tracker.invalidate(Changed::Key(name), writer));
         }
     }
 
@@ -302,7 +314,7 @@ impl TrackingTable {
     fn tell_all(&self, is_broadcast: bool, writer: usize) {
         let trackers = self.trackers.lock();
         let chosen = trackers.iter().filter(|tracker| tracker.is_broadcast == is_broadcast);
-        chosen.for_each(|tracker| tracker.invalidate(None, writer));
+        chosen.for_each(|tracker| tracker.invalidate(Changed::All, writer));
     }
 
     fn stripe(&self, name: &[u8]) -> usize {
@@ -344,9 +356,9 @@ fn remove(trackers: &mut Trackers, tracker: &Arc<Tracker>) {
     }
 }
 
-/// Calls `f` with the trackers of each prefix with which a name begins, the longest first. Cost: one lookup for each, and
+/// Calls `f` with each prefix with which a name begins and its trackers, the longest first. Cost: one lookup for each, and
 /// for each neighbour of one that has a part of the name.
-fn for_each_prefix_of(name: &[u8], prefixes: &Prefixes, mut f: impl FnMut(&Trackers)) {
+fn for_each_prefix_of(name: &[u8], prefixes: &Prefixes, mut f: impl FnMut(&[u8], &Trackers)) {
     let mut longest = name;
     while let Some((prefix, trackers)) =
         prefixes.range::<[u8], _>((Bound::Unbounded, Bound::Included(longest))).next_back()
@@ -357,7 +369,7 @@ fn for_each_prefix_of(name: &[u8], prefixes: &Prefixes, mut f: impl FnMut(&Track
             longest = &name[..common];
             continue;
         }
-        f(trackers);
+        f(prefix, trackers);
         let Some(shorter) = common.checked_sub(1) else { return };
         longest = &name[..shorter];
     }
@@ -380,7 +392,7 @@ mod tests {
             for name in ["", "a", "abc", "abcd", "abcdef", "b", "bb", "cc"] {
                 let expected = chosen.iter().filter(|prefix| name.starts_with(**prefix)).count();
                 let mut found = 0;
-                for_each_prefix_of(name.as_bytes(), &prefixes, |_| found += 1);
+                for_each_prefix_of(name.as_bytes(), &prefixes, |_, _| found += 1);
                 assert_eq!(found, expected, "{name} in {chosen:?}");
             }
         }
