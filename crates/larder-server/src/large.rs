@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -57,6 +58,58 @@ impl Drop for PartialValue {
         if let Some(value) = self.0.take() {
             release_on_thread(Released::Partial(value));
         }
+    }
+}
+
+/// The large values that commands build in slices. They are no buffers of clients: a value may be as large as the store, which
+/// has it at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Builds(Arc<AtomicU64>);
+
+/// Other values are being built, and all together would exceed the capacity.
+#[derive(Debug)]
+pub(crate) struct TooMuchBuilt;
+
+impl Builds {
+    /// Counts a value of this length, while the result exists.
+    ///
+    /// # Errors
+    /// Nothing is counted.
+    pub(crate) fn begin(&self, bytes: usize, max_bytes: u64) -> Result<Building, TooMuchBuilt> {
+        let mut building = Building { total: Arc::clone(&self.0), bytes: 0, max_bytes };
+        building.resize(bytes).map(|()| building)
+    }
+}
+
+/// The memory of a value that is being built.
+#[derive(Debug)]
+pub(crate) struct Building {
+    total: Arc<AtomicU64>,
+    bytes: u64,
+    max_bytes: u64,
+}
+
+impl Building {
+    /// Changes the length of the value. A single one always fits: its length is checked where it is known.
+    ///
+    /// # Errors
+    /// The former length counts still.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), TooMuchBuilt> {
+        let bytes = bytes as u64;
+        let resized = |total: u64| {
+            let others = total - self.bytes;
+            (others == 0 || others.saturating_add(bytes) <= self.max_bytes).then_some(others + bytes)
+        };
+        let update = self.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, resized);
+        update.map_err(|_| TooMuchBuilt)?;
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -284,6 +337,18 @@ mod tests {
         assert!(bytes[..inner.start].iter().chain(&bytes[inner.end..]).all(|byte| *byte == 7));
         let zeros = bytes.iter().filter(|byte| **byte == 0).count();
         assert!(zeros > 2 * LARGE_BYTES, "{zeros} bytes were returned");
+    }
+
+    #[test]
+    fn built_values_fit_together_or_alone() {
+        let builds = Builds::default();
+        let mut first = builds.begin(60, 100).expect("alone");
+        let second = builds.begin(40, 100).expect("together");
+        assert!(builds.begin(1, 100).is_err() && first.resize(61).is_err());
+        drop(second);
+        first.resize(200).expect("alone");
+        drop(first);
+        assert_eq!(builds.0.load(Ordering::Relaxed), 0);
     }
 
     /// The thread keeps a value until it is the last owner, so that no other one frees it.

@@ -179,9 +179,8 @@ impl LongRestore {
         }
     }
 
-    /// Bytes of the payload, and those that are copied.
-    pub(crate) fn bytes(&self) -> usize {
-        self.payload.len() + self.value.len()
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload.len()
     }
 }
 

@@ -41,8 +41,8 @@ pub(crate) struct Session {
     pub(crate) visit: Option<Box<Visit>>,
     /// The large values of the replies of this turn.
     pub(crate) large_replies: LargeReplies,
-    /// Whether a reply of `EXEC` exceeded the limit and was dropped: the connection has to be closed.
-    pub(crate) is_reply_dropped: bool,
+    /// Where the reply to the present request begins in the buffer of replies.
+    pub(crate) reply_start: usize,
     /// Index in the command table of the last executed command.
     pub(crate) last_command: Option<usize>,
     /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
@@ -75,7 +75,7 @@ impl Session {
             turn_end: None,
             visit: None,
             large_replies: LargeReplies::default(),
-            is_reply_dropped: false,
+            reply_start: 0,
             last_command: None,
             transaction: None,
             watches: None,

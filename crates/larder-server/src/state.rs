@@ -12,6 +12,7 @@ use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
 use crate::inbox::{Inbox, Message};
+use crate::large::Builds;
 use crate::pause::Pause;
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
@@ -46,6 +47,8 @@ pub(crate) struct ServerState {
     /// Whether the time for that is over: scripts that still run are ended.
     pub(crate) drain_is_over: AtomicBool,
     pub(crate) pause: Pause,
+    /// The values that commands build.
+    pub(crate) building: Builds,
     #[cfg(feature = "scripts")]
     pub(crate) scripts: ScriptCache,
     /// Milliseconds after which a script ends; 0 = never.
@@ -81,6 +84,7 @@ impl ServerState {
             draining: AtomicBool::new(false),
             drain_is_over: AtomicBool::new(false),
             pause: Pause::new(),
+            building: Builds::default(),
             #[cfg(feature = "scripts")]
             scripts: ScriptCache::default(),
             script_limit_ms: AtomicU64::new(DEFAULT_SCRIPT_LIMIT_MS),

@@ -110,16 +110,40 @@ fn unauthenticated_requests_are_limited() {
 }
 
 #[test]
-fn reply_above_limit_closes_only_its_connection() {
+fn reply_above_limit_is_an_error() {
     let config = Config { max_reply_bytes: ByteSize(4 << 20), ..Config::default() };
     let server = TestServer::with(config);
     let mut client = server.connect();
     client.call(&["SET", "large", &"x".repeat(1 << 20)]);
     let mut request = vec!["MGET"];
     request.resize(1_000, "large");
-    client.send(&encode(&request));
-    assert_eq!(client.read_to_end(), b"");
+    assert!(is_too_large(&client.call(&request)));
+    for request in [
+        "EVAL for_i=1,9_do_redis.call('GET','large')_end_return_redis.call('MGET','large','large','large','large','large') 0",
+        "KEYS *",
+    ] {
+        let request: Vec<String> = request.split(' ').map(|word| word.replace('_', " ")).collect();
+        let reply = client.call(&request);
+        assert_eq!(is_too_large(&reply), request[0] == "EVAL", "{reply:?}");
+    }
+    // What changes the value that it replies with changes nothing.
+    let text = "x".repeat(5 << 20);
+    client.call(&["SET", "larger", &text]);
+    for request in [
+        &["GETDEL", "larger"][..],
+        &["GETSET", "larger", "x"],
+        &["SET", "larger", "x", "GET"],
+        &["GETEX", "larger", "EX", "100"],
+    ] {
+        assert!(is_too_large(&client.call(request)), "{}", request[0]);
+    }
+    assert_eq!(client.call(&["STRLEN", "larger"]), Frame::Integer(5 << 20));
+    assert_eq!(client.call(&["TTL", "larger"]), Frame::Integer(-1));
     assert_eq!(server.connect().call(&["STRLEN", "large"]), Frame::Integer(1 << 20));
+}
+
+fn is_too_large(reply: &Frame) -> bool {
+    matches!(reply, Frame::Error(text) if text.starts_with("ERR the reply would exceed 4194304 bytes"))
 }
 
 /// Random commands with random arguments, mixed with random bytes.

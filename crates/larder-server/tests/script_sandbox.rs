@@ -215,14 +215,17 @@ fn memory_of_a_script_is_limited() {
 
 /// A result that repeats a long string needs little memory in the script.
 #[test]
-fn result_above_the_limit_closes_the_connection() {
+fn result_above_the_limit_is_an_error() {
     let server = TestServer::with(larder_server::Config {
         max_reply_bytes: larder_server::ByteSize(10_000_000),
         ..larder_server::Config::default()
     });
     let mut client = server.connect();
     let script = "local s = ('x'):rep(1000000) local t = {} for i = 1, 100000 do t[i] = s end return t";
-    client.send(&encode(&["EVAL", script, "0"]));
-    assert!(client.try_receive().is_ok_and(|reply| reply.is_none()));
-    assert_eq!(server.connect().call(&["EVAL", "return 1", "0"]), Frame::Integer(1));
+    let reply = client.call(&["EVAL", script, "0"]);
+    assert!(
+        matches!(&reply, Frame::Error(text) if text.starts_with("ERR the reply would exceed 10000000 bytes")),
+        "{reply:?}"
+    );
+    assert_eq!(client.call(&["EVAL", "return 1", "0"]), Frame::Integer(1));
 }

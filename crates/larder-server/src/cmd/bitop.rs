@@ -9,7 +9,7 @@ use larder_resp::Args;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, Expiry, LockedKeys, Record, WrongType, is_value_of};
-use crate::large::{LARGE_BYTES, PartialValue, release};
+use crate::large::{Building, LARGE_BYTES, PartialValue, release};
 
 /// Bytes of all sources that are read in one slice: less than half a millisecond.
 const SLICE_BYTES: usize = 512 << 10;
@@ -158,6 +158,7 @@ pub(super) struct LargeCombination {
     result: PartialValue,
 }
 
+    _building: Building,
 impl LargeCombination {
     fn new(
         cx: &Context<'_>,
@@ -169,14 +170,15 @@ impl LargeCombination {
         if length as u64 > cx.state.store.max_memory() {
             return Err(CommandError::OutOfMemory);
         }
-        let result = PartialValue::new(length);
-        Ok(LargeCombination { operation, destination: destination.into(), sources, looked_up: 0, result })
+        let _building = cx.state.building.begin(length, cx.state.store.max_memory())?;
+        let (destination, result) = (destination.into(), PartialValue::new(length));
+        Ok(LargeCombination { operation, destination, sources, looked_up: 0, result, _building })
     }
 
-    /// The memory of copied sources and of the result so far, in bytes.
+    /// The memory of copied sources, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let copied = |source: &Source| if let Value::Short(bytes) = &source.value { bytes.len() } else { 0 };
-        self.sources.iter().map(copied).sum::<usize>() + self.result.len()
+        self.sources.iter().map(copied).sum::<usize>()
     }
 
     /// Looks some sources up. Returns the bytes of those whose keys have other values now.

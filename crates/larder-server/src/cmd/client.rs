@@ -162,7 +162,7 @@ fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
     let mut text = String::new();
     for client in listed {
         // A request may repeat an id a million times.
-        if cx.is_reply_too_large_with(text.len() as u64) {
+        if cx.check_reply(text.len() as u64).is_err() {
             break;
         }
         client.write_line(&mut text);

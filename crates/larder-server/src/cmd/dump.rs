@@ -10,7 +10,7 @@ use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Found, Record};
-use crate::large::{SLICE_BYTES, release};
+use crate::large::{Building, SLICE_BYTES, release};
 use crate::rdb::{self, LongDump, LongRestore, RdbError};
 
 pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -23,6 +23,7 @@ pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         None => cx.reply().null(),
         Some(Found::Read(payload)) => cx.reply().bulk(&payload),
         Some(Found::Large(value)) => {
+            cx.check_reply(value.len() as u64)?;
             let (all, work) = (0..value.len(), Work::Dump(LongDump::new(value.len())));
             return LargeRead::begin(cx, &args[1], value, all, work);
         }
@@ -45,8 +46,9 @@ pub(super) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let deadline = if is_absolute { ttl_ms } else { ttl_ms.saturating_add(cx.now_ms()) };
     let place = Place { replaces, deadline: (ttl_ms != 0).then_some(deadline) };
     if let Some(payload) = args.shared(3) {
+        let _building = cx.state.building.begin(payload.len(), cx.state.store.max_memory())?;
         let restore = LongRestore::new(payload, most);
-        let restore = Box::new(LargeRestore { name: name.into(), restore, place });
+        let restore = Box::new(LargeRestore { name: name.into(), restore, place, _building });
         cx.session.visit = Some(Visit::new(cx, Purpose::Restore(restore), 0, usize::MAX));
         return Ok(());
     }
@@ -69,12 +71,13 @@ pub(super) struct LargeRestore {
     name: Box<[u8]>,
     restore: LongRestore,
     place: Place,
+    _building: Building,
 }
 
 impl LargeRestore {
-    /// The memory of the payload and of the new value so far, in bytes.
+    /// The memory of the payload, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.restore.bytes()
+        self.restore.payload_bytes()
     }
 
     /// Checks and copies a slice, and at the end stores the value. Returns whether it has ended and replied.

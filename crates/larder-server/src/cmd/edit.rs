@@ -123,7 +123,8 @@ pub(super) fn begin_large(
     limits: Limits,
     finish: Option<Finish>,
 ) -> Outcome {
-    let edit = LargeEdit::begin(name, change, former, limits, finish)?;
+    let building = cx.state.building.begin(0, limits.memory_bytes)?;
+    let edit = LargeEdit::begin(name, change, former, limits, building, finish)?;
     cx.session.visit = Some(Visit::new(cx, Purpose::Edit(edit), 0, usize::MAX));
     Ok(())
 }

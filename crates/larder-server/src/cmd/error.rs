@@ -4,6 +4,7 @@ use larder_glob::PatternError;
 use larder_resp::Args;
 
 use crate::db::{OutOfMemory, UpdateError, WrongType};
+use crate::large::TooMuchBuilt;
 
 /// Why a command was not executed. The connection stays open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +23,9 @@ pub(crate) enum CommandError {
     Overflow,
     #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
     StringTooLong,
+    /// With the limit in bytes.
+    #[error("ERR the reply would exceed {0} bytes, the limit of replies")]
+    ReplyTooLarge(u64),
     #[error("OOM command not allowed when used memory > 'maxmemory'.")]
     OutOfMemory,
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
@@ -83,6 +87,12 @@ fn truncate(text: &[u8], max_bytes: usize) -> &[u8] {
 
 impl From<OutOfMemory> for CommandError {
     fn from(_: OutOfMemory) -> Self {
+        CommandError::OutOfMemory
+    }
+}
+
+impl From<TooMuchBuilt> for CommandError {
+    fn from(_: TooMuchBuilt) -> Self {
         CommandError::OutOfMemory
     }
 }

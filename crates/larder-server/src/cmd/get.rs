@@ -54,6 +54,30 @@ pub(super) fn getex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+/// The limit of a reply, which is checked before a value is changed that is the reply.
+#[derive(Clone, Copy)]
+pub(super) struct TooLarge {
+    bytes_left: u64,
+    limit: u64,
+}
+
+impl TooLarge {
+    pub(super) fn of(cx: &Context<'_>) -> Self {
+        TooLarge { bytes_left: cx.reply_bytes_left(), limit: cx.state.max_reply_bytes() }
+    }
+
+    pub(super) fn is(self, value: &[u8]) -> bool {
+        value.len() as u64 + FRAME_BYTES > self.bytes_left
+    }
+
+    pub(super) fn error(self) -> CommandError {
+        CommandError::ReplyTooLarge(self.limit)
+    }
+}
+
+/// Bytes of a reply beside its value, at most.
+const FRAME_BYTES: u64 = 32;
+
 /// Replies with a value and changes its entry atomically. If there is no entry, `operation` is not called and cannot
 /// fail, as in Redis.
 fn reply_and_update(
@@ -61,10 +85,11 @@ fn reply_and_update(
     key: &[u8],
     operation: impl FnOnce() -> Result<EntryOp, CommandError>,
 ) -> Outcome {
-    let db = cx.db();
+    let (db, too_large) = (cx.db(), TooLarge::of(cx));
     let mut reply = cx.reply();
     let mut long = None;
     let found = db.update_string(key, |entry| match entry.map(|entry| (entry, operation())) {
+        Some((entry, Ok(_))) if too_large.is(entry.value()) => (EntryOp::Keep, Err(too_large.error())),
         Some((entry, Ok(operation))) => {
             long = entry.share();
             if long.is_none() {

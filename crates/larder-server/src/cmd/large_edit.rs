@@ -13,13 +13,14 @@ use super::bits::Numbers;
 use super::edit::Limits;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
-use crate::large::{PartialValue, SLICE_BYTES, release};
+use crate::large::{Building, PartialValue, SLICE_BYTES, release};
 
 /// An edit that is not at its end.
 pub(super) struct LargeEdit {
     name: Box<[u8]>,
     change: Change,
     limits: Limits,
+    building: Building,
     former: Former,
     /// What is left to write.
     pieces: VecDeque<Piece>,
@@ -148,12 +149,14 @@ impl LargeEdit {
         change: Change,
         former: Former,
         limits: Limits,
+        building: Building,
         finish: Option<Finish>,
     ) -> Result<Box<Self>, CommandError> {
         let mut edit = LargeEdit {
             name: name.into(),
             change,
             limits,
+            building,
             former,
             pieces: VecDeque::new(),
             value: PartialValue::new(0),
@@ -170,15 +173,16 @@ impl LargeEdit {
         self.pieces = self.change.pieces(self.former.bytes().len());
         let length = self.pieces.iter().map(Piece::len).fold(0, usize::saturating_add);
         self.limits.check(length)?;
+        self.building.resize(length)?;
         self.is_whole_change = self.pieces.len() == 1 && self.pieces[0] == Piece::Change(0..length);
         self.value = PartialValue::new(if self.is_whole_change { 0 } else { length });
         Ok(())
     }
 
-    /// The memory of the change and of the new value so far, in bytes.
+    /// The memory of the change, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let copied = if let Former::Short(bytes) = &self.former { bytes.len() } else { 0 };
-        copied + self.change.bytes.len() + self.value.len()
+        copied + self.change.bytes.len()
     }
 
     /// The bytes of the former value, if the key has another one now.

@@ -236,7 +236,6 @@ impl<'a> Context<'a> {
     fn drop_muted_reply(&mut self, start: usize) {
         if self.session.is_muted {
             self.truncate_replies(start);
-            self.session.is_reply_dropped = false;
         }
     }
 
@@ -245,15 +244,6 @@ impl<'a> Context<'a> {
         if let Some(tracking) = self.session.tracking() {
             let tracker = Arc::clone(tracking.tracker());
             tracker.write_own(&mut self.reply());
-        }
-    }
-
-    /// Drops what a transaction has replied since an offset, if that exceeds the limit: the connection will be closed. The
-    /// transaction goes on, and so its further replies are dropped, too.
-    fn drop_large_reply(&mut self, start: usize) {
-        if self.is_reply_refused() {
-            self.session.is_reply_dropped = true;
-            self.truncate_replies(start);
         }
     }
 
@@ -276,19 +266,32 @@ impl<'a> Context<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Whether the replies exceed the limit, or have, so that the connection has to be closed.
-    pub(crate) fn is_reply_refused(&self) -> bool {
-        self.session.is_reply_dropped || self.is_reply_too_large()
-    }
-
-    /// Whether the replies exceed the limit. Commands that repeat values must stop then.
+    /// Whether the reply exceeds the limit. Commands that repeat values must stop then.
     fn is_reply_too_large(&self) -> bool {
-        self.is_reply_too_large_with(0)
+        self.check_reply(0).is_err()
     }
 
-    /// As [`is_reply_too_large`](Self::is_reply_too_large), with this many bytes that are not written yet.
-    fn is_reply_too_large_with(&self, bytes: u64) -> bool {
-        self.out.len() as u64 + self.session.large_replies.bytes() + bytes > self.state.max_reply_bytes()
+    /// Checks the reply with so many bytes that are not written yet. That of a transaction or a script has those of its
+    /// commands so far.
+    ///
+    /// # Errors
+    /// It exceeds the limit. The error takes its place.
+    fn check_reply(&self, bytes: u64) -> Outcome {
+        let limit = self.state.max_reply_bytes();
+        if self.reply_bytes().saturating_add(bytes) > limit {
+            Err(CommandError::ReplyTooLarge(limit))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Bytes by which the reply may become longer. A command that changes what it replies with checks them before.
+    fn reply_bytes_left(&self) -> u64 {
+        self.state.max_reply_bytes().saturating_sub(self.reply_bytes())
+    }
+
+    fn reply_bytes(&self) -> u64 {
+        self.out.len().saturating_sub(self.session.reply_start) as u64 + self.session.large_replies.bytes()
     }
 }
 
@@ -351,10 +354,11 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
 }
 
 /// Writes the reply of a command, or its error. `index` is its position in the table, if it is there.
+    cx.session.reply_start = cx.out.len();
 #[inline]
 fn answer(cx: &mut Context<'_>, index: Option<usize>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
     let start = cx.out.len();
-    if let Err(error) = run(cx) {
+    if let Err(error) = run(cx).and_then(|()| cx.check_reply(0)) {
         index.into_iter().for_each(|index| cx.counters(index).errors.add(1));
         cx.reply_error(start, &error);
     }
@@ -412,11 +416,15 @@ pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> boo
     let start = cx.out.len();
     let counters = cx.session.last_command.map(|index| cx.counters(index));
     let started = visit.time.map(|_| Instant::now());
-    let ended = visit.run_slice(cx).unwrap_or_else(|error| {
-        counters.into_iter().for_each(|counters| counters.errors.add(1));
-        cx.reply_error(start, &error);
-        true
-    });
+    if cx.held.is_none() {
+        cx.session.reply_start = start;
+    }
+    let ended =
+        visit.run_slice(cx).and_then(|ended| cx.check_reply(0).map(|()| ended)).unwrap_or_else(|error| {
+            counters.into_iter().for_each(|counters| counters.errors.add(1));
+            cx.reply_error(start, &error);
+            true
+        });
     if let Some((time, started)) = visit.time.as_mut().zip(started) {
         *time += started.elapsed();
         counters.filter(|_| ended).into_iter().for_each(|counters| counters.record(*time));

@@ -15,7 +15,7 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut long_values = LongValues::default();
     for_each_key(cx, args, |cx, locked, key| {
         // A request may repeat the key of a long value a million times.
-        if cx.is_reply_too_large_with(long_values.bytes) {
+        if cx.check_reply(long_values.bytes).is_err() {
             return;
         }
         let mut reply = cx.reply();
@@ -35,6 +35,7 @@ pub(super) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         cx.count_lookup(key.name, long.is_some());
     });
+    cx.check_reply(long_values.bytes)?;
     long_values.insert_into(cx);
     Ok(())
 }

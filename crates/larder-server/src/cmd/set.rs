@@ -2,6 +2,7 @@
 
 use larder_resp::Args;
 
+use super::get::TooLarge;
 use super::options::TimeUnit;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Entry, EntryOp, Expiry, StringEntry, WrongType};
@@ -90,7 +91,7 @@ fn set_with_ttl(cx: &mut Context<'_>, args: Args<'_>, unit: TimeUnit, command: &
 /// Checks the condition and stores atomically.
 fn set_if(cx: &mut Context<'_>, args: Args<'_>, options: Options<'_>) -> Outcome {
     let (key, value) = (&args[1], &args[2]);
-    let db = cx.db();
+    let (db, too_large) = (cx.db(), TooLarge::of(cx));
     let mut reply = cx.reply();
     let (record, mut long) = (db.record_of_long(key, args, 2), None);
     let (present, stored) = db.update(key, |entry| {
@@ -98,10 +99,13 @@ fn set_if(cx: &mut Context<'_>, args: Args<'_>, options: Options<'_>) -> Outcome
         let string = entry.map(Entry::into_string);
         let needs_string = options.get || matches!(options.condition, Condition::Equal(_));
         if let (true, Some(Err(WrongType))) = (needs_string, &string) {
-            return (EntryOp::Keep, Err(WrongType));
+            return (EntryOp::Keep, Err(WrongType.into()));
         }
         let string = string.and_then(Result::ok);
         if options.get {
+            if string.as_ref().is_some_and(|string| too_large.is(string.value())) {
+                return (EntryOp::Keep, Err(too_large.error()));
+            }
             long = string.as_ref().and_then(StringEntry::share);
             match &string {
                 Some(_) if long.is_some() => {}

@@ -154,7 +154,6 @@ pub(super) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         });
         // A later command of this transaction may change what this one has read.
         special::track(&cx, spec, args);
-        cx.drop_large_reply(start);
     }
     cx.session.last_command = own_index;
     // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has

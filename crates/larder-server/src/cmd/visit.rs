@@ -138,10 +138,7 @@ impl Visit {
                     }
                 });
                 names.retain_matching(begin);
-                // Larger replies are refused.
-                if cx.is_reply_too_large_with(names.reply_bytes()) {
-                    self.left = 0;
-                }
+                cx.check_reply(names.reply_bytes())?;
                 next
             }
             Purpose::Flush { all } => walked.clear_from(self.cursor, count, *all),

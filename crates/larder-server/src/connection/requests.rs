@@ -5,7 +5,7 @@ use larder_resp::{Encoder, Limits, Progress, RequestParser};
 
 use super::Connection;
 use crate::cmd::{self, Context};
-use crate::large::{self, LARGE_BYTES, LargeReplies, PartialValue};
+use crate::large::{self, LARGE_BYTES, PartialValue};
 use crate::lookahead::Lookahead;
 use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
@@ -125,9 +125,6 @@ impl Connection {
                 if !cmd::continue_visit(&mut context, visit) {
                     break StopReason::Budget;
                 }
-                if context.is_reply_refused() {
-                    break refuse_reply(session, out);
-                }
                 if session.turn_end == Some(TurnEnd::Close) {
                     break StopReason::Close;
                 }
@@ -180,13 +177,9 @@ impl Connection {
             }
             let mut context = Context::new(state, session, counts, out);
             cmd::execute(&mut context, args);
-            let is_refused = context.is_reply_refused();
             arguments += args.len();
             if request.has_long_arguments() {
                 parser.take_long_arguments().into_iter().for_each(large::release);
-            }
-            if is_refused {
-                break refuse_reply(session, out);
             }
             match session.turn_end {
                 None => {}
@@ -215,15 +208,6 @@ fn reserve(pending: &mut Vec<u8>, received: usize, missing: usize) {
     } else {
         pending.reserve(received);
     }
-}
-
-/// Drops a reply that exceeds the limit; the connection is closed.
-fn refuse_reply(session: &mut Session, out: &mut Vec<u8>) -> StopReason {
-    let (client, bytes) = (session.client.id, out.len() as u64 + session.large_replies.bytes());
-    tracing::warn!(client, bytes, "closed a connection: its reply exceeds the limit");
-    out.clear();
-    session.large_replies = LargeReplies::default();
-    StopReason::Close
 }
 
 /// The limits of the next request, which depend on whether the connection is authenticated.

@@ -134,7 +134,7 @@ pub(crate) struct Writer<'a> {
     out: Encoder<'a>,
     /// The version that the script has chosen: it decides what booleans are.
     script_protocol: Protocol,
-    /// Above this size of the buffer nothing more is written: the connection will be closed.
+    /// Above this size of the buffer nothing more is written: an error takes the place of the reply.
     max_bytes: u64,
     /// The levels of tables around the value.
     depth: usize,

@@ -41,6 +41,9 @@ impl Random {
     }
 }
 
+/// Bytes of a member in a reply, at least.
+const MEMBER_FRAME_BYTES: u64 = b"$0\r\n\r\n".len() as u64;
+
 pub(in super::super) fn zrandmember(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(number) = args.get(2) else { return one(cx, &args[1]) };
     let number = integer(number)?;
@@ -72,13 +75,19 @@ fn one(cx: &mut Context<'_>, key: &[u8]) -> Outcome {
 
 /// `number` different members; or, if it is negative, so many with repetitions.
 fn some(cx: &mut Context<'_>, key: &[u8], number: i64, with_scores: bool) -> Outcome {
-    let (db, most_bytes) = (cx.db(), cx.state.max_reply_bytes() as usize);
+    let (db, most_bytes) = (cx.db(), cx.out.len() + cx.reply_bytes_left() as usize);
     let count = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+    let checked = cx.check_reply(number.unsigned_abs().saturating_mul(MEMBER_FRAME_BYTES));
     let mut random = Random::new();
     let mut writer = MemberWriter::new(cx, with_scores);
     let found = db.sorted_set(key, |set| {
         if number >= 0 && count >= set.len() {
-            return writer.write_range(set, 0..set.len(), false);
+            writer.write_range(set, 0..set.len(), false);
+            return Ok::<(), CommandError>(());
+        }
+        // With repetitions the set does not bound the reply.
+        if number < 0 {
+            checked?;
         }
         writer.start(count);
         let mut write = |rank| {
@@ -92,7 +101,9 @@ fn some(cx: &mut Context<'_>, key: &[u8], number: i64, with_scores: bool) -> Out
         } else {
             (0..count).all(|_| write(random.below(set.len())));
         }
+        Ok(())
     })?;
+    let found = found.transpose()?;
     if found.is_none() {
         writer.start(0);
     }
