@@ -90,6 +90,11 @@ impl Client {
         now.since(self.connected_at).saturating_sub(active)
     }
 
+    /// The time since it was opened.
+    pub(crate) fn age(&self) -> Duration {
+        self.connected_at.elapsed()
+    }
+
     /// The address of the client.
     pub(crate) fn address(&self) -> &str {
         &self.address
@@ -258,7 +263,7 @@ impl Client {
 
     /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis. Those that say nothing here are constant.
     pub(crate) fn write_line(&self, line: &mut String) {
-        let (age, idle) = (self.connected_at.elapsed(), self.idle(Moment::now()));
+        let (age, idle) = (self.age(), self.idle(Moment::now()));
         let names = self.names();
         let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
         let redirect = self.redirect.load(Ordering::Relaxed);

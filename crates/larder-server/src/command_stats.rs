@@ -5,7 +5,7 @@
 //! measured mean.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use larder_engine::stats::{Histogram, HistogramSnapshot};
@@ -31,14 +31,25 @@ pub(crate) struct CommandCounters {
     pub(crate) rejected: OwnCounter,
     /// Calls that were answered with an error, refused or not.
     pub(crate) errors: OwnCounter,
+    /// Until so many calls, all are measured.
+    all_measured: AtomicU64,
     /// The times of the measured calls. It takes kilobytes, so a command has it from its first call on.
     times: OnceLock<Histogram>,
 }
 
 impl CommandCounters {
+    fn new() -> Self {
+        CommandCounters { all_measured: AtomicU64::new(ALL_MEASURED), ..CommandCounters::default() }
+    }
+
     /// The counters of all commands of one thread.
     pub(crate) fn of_all() -> Box<[CommandCounters]> {
-        cmd::commands().iter().map(|_| CommandCounters::default()).collect()
+        cmd::commands().iter().map(|_| CommandCounters::new()).collect()
+    }
+
+    /// The next calls are all measured, as the first ones.
+    fn restart_measuring(&self) {
+        self.all_measured.store(self.calls.get() + ALL_MEASURED, Ordering::Relaxed);
     }
 
     /// Counts a call. Returns whether its time is to be measured.
@@ -46,7 +57,7 @@ impl CommandCounters {
     pub(crate) fn begin(&self) -> bool {
         let before = self.calls.get();
         self.calls.add(1);
-        before.is_multiple_of(MEASURED_EVERY) || before < ALL_MEASURED
+        before.is_multiple_of(MEASURED_EVERY) || before < self.all_measured.load(Ordering::Relaxed)
     }
 
     /// Records the time of a call that is measured.
@@ -155,7 +166,8 @@ impl CommandStats {
         totals.map(since).collect()
     }
 
-    pub(crate) fn reset<'a>(&self, threads: impl Iterator<Item = &'a [CommandCounters]>) {
+    pub(crate) fn reset<'a>(&self, threads: impl Iterator<Item = &'a [CommandCounters]> + Clone) {
+        threads.clone().flatten().for_each(CommandCounters::restart_measuring);
         *self.baseline.lock() = sum(threads);
     }
 }
@@ -174,10 +186,12 @@ mod tests {
 
     #[test]
     fn first_calls_are_all_measured_and_later_ones_in_part() {
-        let counters = CommandCounters::default();
+        let counters = CommandCounters::new();
         let measured = |calls: u64| (0..calls).filter(|_| counters.begin()).count() as u64;
         assert_eq!(measured(ALL_MEASURED), ALL_MEASURED);
         assert_eq!(measured(10 * MEASURED_EVERY), 10);
         assert_eq!(counters.calls.get(), ALL_MEASURED + 10 * MEASURED_EVERY);
+        counters.restart_measuring();
+        assert_eq!(measured(ALL_MEASURED), ALL_MEASURED);
     }
 }

@@ -11,6 +11,7 @@ mod requests;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use larder_resp::{Limits, RequestParser};
 use mio::event::Source;
@@ -103,7 +104,7 @@ pub(crate) struct Connection {
     /// Whether it is in the thread's queue of connections that have more to do.
     pub(crate) queued: bool,
     /// Whether it is in the thread's list of connections that wait for the end of a pause.
-    pub(crate) is_paused: bool,
+    is_paused: bool,
     /// The turns since the thread asked last.
     turns: u32,
     /// The size of the own buffers that was reported last.
@@ -141,6 +142,18 @@ impl Connection {
 
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.session.client
+    }
+
+    /// Sets whether it waits for the end of a pause. Returns whether that is new.
+    pub(crate) fn set_paused(&mut self, is_paused: bool) -> bool {
+        let is_new = self.is_paused != is_paused;
+        self.is_paused = is_paused;
+        match is_paused {
+            _ if !is_new => {}
+            true => _ = self.state.stats.paused.fetch_add(1, Ordering::Relaxed),
+            false => _ = self.state.stats.paused.fetch_sub(1, Ordering::Relaxed),
+        }
+        is_new
     }
 
     /// Whether it waits for its client, and not for its own turn or the end of a pause.

@@ -213,7 +213,7 @@ impl EventLoop {
         for position in std::mem::take(&mut self.paused) {
             // The connection may have been closed or moved meanwhile.
             if let Some(Some(connection)) = self.connections.get_mut(position) {
-                connection.is_paused = false;
+                connection.set_paused(false);
                 if !std::mem::replace(&mut connection.queued, true) {
                     self.yielding.push(position);
                 }
@@ -289,7 +289,7 @@ impl EventLoop {
     fn take(&mut self, position: usize) -> Option<Box<Connection>> {
         let mut connection = self.connections[position].take()?;
         connection.queued = false;
-        connection.is_paused = false;
+        connection.set_paused(false);
         connection.deregister(self.poll.registry());
         self.free.push(position);
         Some(connection)
@@ -319,6 +319,8 @@ impl EventLoop {
             return;
         }
         let store = &self.state.store;
+        self.state.stats.sample(now);
+        self.state.stats.record_memory(store.used_memory());
         let has_more_due = store.reclaim_expired(RECLAIM_BUDGET) >= RECLAIM_BUDGET;
         let exceeds_memory = store.follow_memory(now, EVICT_BUDGET);
         let has_more = self.compact(now) || has_more_due || exceeds_memory;

@@ -7,6 +7,7 @@ use larder_resp::Args;
 
 use crate::cmd;
 use crate::db::DATABASE_COUNT;
+use crate::large;
 use crate::state::ServerState;
 use crate::system;
 
@@ -92,9 +93,12 @@ fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Resu
 fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     write!(
         out,
-        "connected_clients:{}\r\ncluster_connections:0\r\nmaxclients:{}\r\nblocked_clients:0\r\n",
+        "connected_clients:{}\r\ncluster_connections:0\r\nmaxclients:{}\r\nblocked_clients:{}\r\n\
+         tracking_clients:{}\r\nclients_in_timeout_table:0\r\n",
         state.stats.connections(),
         state.max_clients(),
+        state.stats.paused(),
+        state.store.observers.tracking.clients(),
     )
 }
 
@@ -102,13 +106,16 @@ fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::f
     let (used, charged) = (state.store.used_memory(), state.store.charged_memory());
     let (rss, resident) = (system::resident_bytes().unwrap_or(0), state.store.resident_memory());
     let (scripts, script_bytes) = state.script_counts();
+    let peak = state.stats.record_memory(used);
     write!(
         out,
         "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{rss}\r\nused_memory_overhead:{}\r\n\
          used_memory_dataset:{charged}\r\nlarder_keyspace_resident:{}\r\nmem_fragmentation_ratio:{:.2}\r\n\
          number_of_cached_scripts:{scripts}\r\nused_memory_scripts:{script_bytes}\r\n\
          mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
-         maxmemory_policy:{}\r\n",
+         maxmemory_policy:{}\r\nused_memory_peak:{peak}\r\nused_memory_peak_human:{}\r\n\
+         used_memory_peak_perc:{:.2}%\r\nused_memory_rss_human:{}\r\nmem_allocator:mimalloc\r\n\
+         lazyfree_pending_objects:{}\r\nmem_replication_backlog:0\r\nmem_aof_buffer:0\r\n",
         human(used),
         used.saturating_sub(charged),
         resident,
@@ -118,23 +125,41 @@ fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::f
         state.store.max_memory(),
         human(state.store.max_memory()),
         state.store.policy(),
+        human(peak),
+        100.0 * used as f64 / peak.max(1) as f64,
+        human(rss),
+        large::pending(),
     )
 }
 
-fn persistence(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
-    out.write_str("loading:0\r\nasync_loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n")
+/// Nothing is ever saved; exporters read the fields of Redis all the same.
+fn persistence(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    let started = state.store.unix_time().saturating_sub(state.stats.started.elapsed());
+    write!(
+        out,
+        "loading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:0\r\n\
+         rdb_last_save_time:{}\r\nrdb_last_bgsave_status:ok\r\nrdb_last_bgsave_time_sec:-1\r\n\
+         rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\nrdb_last_cow_size:0\r\naof_enabled:0\r\n\
+         aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
+         aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\n\
+         aof_last_cow_size:0\r\n",
+        started.as_secs(),
+    )
 }
 
 fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt::Result {
     let totals = state.stats.since_reset(&counters.engine);
-    let counts = totals.counts;
+    let (counts, rates) = (totals.counts, state.stats.rates());
     let observers = &state.store.observers;
     let [channels, patterns, shard_channels] = observers.channels.counts();
     let [keys, items, prefixes] = observers.tracking.counts();
     write!(
         out,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
-         total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\nrejected_connections:{}\r\nexpired_keys:{}\r\n\
+         total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\ninstantaneous_ops_per_sec:{}\r\n\
+         instantaneous_input_kbps:{:.2}\r\ninstantaneous_output_kbps:{:.2}\r\nevicted_clients:0\r\n\
+         latest_fork_usec:0\r\ntotal_forks:0\r\nsync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n\
+         rejected_connections:{}\r\nexpired_keys:{}\r\n\
          evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n\
          client_output_buffer_limit_disconnections:{}\r\n\
          pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n\
@@ -144,6 +169,9 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
         counts.errors,
         counts.bytes_in,
         counts.bytes_out,
+        rates.commands.round(),
+        rates.bytes_in / 1024.0,
+        rates.bytes_out / 1024.0,
         totals.rejected,
         totals.expired,
         totals.evicted,
@@ -159,8 +187,14 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
     )
 }
 
-fn replication(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
-    out.write_str("role:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n")
+fn replication(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    write!(
+        out,
+        "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:{}\r\n\
+         master_replid2:{:040}\r\nmaster_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\n\
+         repl_backlog_size:0\r\nrepl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
+        state.run_id, 0,
+    )
 }
 
 fn cpu(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {

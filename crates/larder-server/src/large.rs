@@ -132,6 +132,13 @@ enum Released {
     Partial(LongValue),
 }
 
+/// The number of values that wait for the thread that frees them.
+pub(crate) fn pending() -> usize {
+    PENDING.load(Ordering::Relaxed)
+}
+
+static PENDING: AtomicUsize = AtomicUsize::new(0);
+
 /// Passes memory to the thread that frees it. It starts with the first call, and serves the whole process.
 fn release_on_thread(released: Released) {
     static THREAD: OnceLock<Option<Sender<Released>>> = OnceLock::new();
@@ -140,8 +147,11 @@ fn release_on_thread(released: Released) {
         let thread = std::thread::Builder::new().name("larder-release".to_owned());
         thread.spawn(move || free_all(&receiver)).ok().map(|_| sender)
     });
+    PENDING.fetch_add(1, Ordering::Relaxed);
     // Without the thread it is freed here.
-    let _ = sender.as_ref().map(|sender| sender.send(released));
+    if sender.as_ref().is_none_or(|sender| sender.send(released).is_err()) {
+        PENDING.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn free_all(receiver: &Receiver<Released>) {
@@ -151,6 +161,7 @@ fn free_all(receiver: &Receiver<Released>) {
             true => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             false => receiver.recv_timeout(OWNERS_CHECK_INTERVAL),
         };
+        let before = waiting.len() + usize::from(received.is_ok());
         match received {
             // Two entries may have had the same value: each share that waits would be another owner for the other.
             Ok(released) if waiting.iter().any(|other| other.is_same(&released)) => drop(released),
@@ -159,6 +170,7 @@ fn free_all(receiver: &Receiver<Released>) {
             Err(RecvTimeoutError::Disconnected) => return,
         }
         waiting.retain_mut(|released| !released.discard());
+        PENDING.fetch_sub(before - waiting.len(), Ordering::Relaxed);
     }
 }
 
@@ -327,18 +339,6 @@ mod tests {
         assert_eq!((replies.bytes(), replies.held_bytes()), (0, 0));
     }
 
-    /// The pages are returned while a reader of the bytes around them could still exist: neighbours must stay.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn discard_returns_whole_pages_and_keeps_what_surrounds_them() {
-        let mut bytes = vec![7; 3 * LARGE_BYTES];
-        let inner = 100..3 * LARGE_BYTES - 100;
-        discard(&mut bytes[inner.clone()]);
-        assert!(bytes[..inner.start].iter().chain(&bytes[inner.end..]).all(|byte| *byte == 7));
-        let zeros = bytes.iter().filter(|byte| **byte == 0).count();
-        assert!(zeros > 2 * LARGE_BYTES, "{zeros} bytes were returned");
-    }
-
     #[test]
     fn built_values_fit_together_or_alone() {
         let builds = Builds::default();
@@ -349,6 +349,18 @@ mod tests {
         first.resize(200).expect("alone");
         drop(first);
         assert_eq!(builds.0.load(Ordering::Relaxed), 0);
+    }
+
+    /// The pages are returned while a reader of the bytes around them could still exist: neighbours must stay.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn discard_returns_whole_pages_and_keeps_what_surrounds_them() {
+        let mut bytes = vec![7; 3 * LARGE_BYTES];
+        let inner = 100..3 * LARGE_BYTES - 100;
+        discard(&mut bytes[inner.clone()]);
+        assert!(bytes[..inner.start].iter().chain(&bytes[inner.end..]).all(|byte| *byte == 7));
+        let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+        assert!(zeros > 2 * LARGE_BYTES, "{zeros} bytes were returned");
     }
 
     /// The thread keeps a value until it is the last owner, so that no other one frees it.

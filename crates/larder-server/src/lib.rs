@@ -60,6 +60,7 @@ mod moment;
 mod observers;
 mod pause;
 
+mod rates;
 mod rdb;
 #[cfg(feature = "scripts")]
 mod script;

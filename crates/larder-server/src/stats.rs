@@ -11,9 +11,13 @@ use parking_lot::Mutex;
 use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
 use crate::db::Store;
 use crate::moment::Moment;
+use crate::rates::{Rates, Samples};
 
 /// The most keys in [`ServerStats::top_keys`].
 pub const MAX_TOP_KEYS: usize = 10;
+
+/// Different prefixes of errors that are counted.
+const MAX_ERROR_PREFIXES: usize = 128;
 
 /// Counts of one wake-up, or of one thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -146,7 +150,12 @@ pub(crate) struct Stats {
     pub(crate) panics: Counter,
     pub(crate) command_stats: CommandStats,
     /// The number of error replies by their prefix, such as `WRONGTYPE`.
-    error_prefixes: Mutex<BTreeMap<&'static str, u64>>,
+    error_prefixes: Mutex<BTreeMap<Box<str>, u64>>,
+    /// Connections whose next command waits for the end of a pause.
+    pub(crate) paused: AtomicU64,
+    /// The most memory that counted against the capacity.
+    peak_memory: AtomicU64,
+    samples: Mutex<Samples>,
     /// The totals at the last `CONFIG RESETSTAT`. The counters themselves never decrease.
     baseline: Mutex<Totals>,
 }
@@ -171,6 +180,9 @@ impl Stats {
             panics: Counter::new(),
             command_stats: CommandStats::default(),
             error_prefixes: Mutex::default(),
+            paused: AtomicU64::new(0),
+            peak_memory: AtomicU64::new(0),
+            samples: Mutex::default(),
             baseline: Mutex::default(),
         }
     }
@@ -179,17 +191,46 @@ impl Stats {
         self.threads.iter().map(ThreadStats::connections).sum()
     }
 
+    /// Connections whose next command waits for the end of a pause.
+    pub(crate) fn paused(&self) -> u64 {
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Takes what counts against the capacity now into account, in bytes. Returns the most that was seen.
+    pub(crate) fn record_memory(&self, used: u64) -> u64 {
+        self.peak_memory.fetch_max(used, Ordering::Relaxed).max(used)
+    }
+
+    /// Samples the counters, unless that was done less than a tenth of a second ago.
+    pub(crate) fn sample(&self, now: Moment) {
+        let mut samples = self.samples.lock();
+        if samples.is_due(now) {
+            samples.push(now, self.total());
+        }
+    }
+
+    /// What the last samples tell of a second.
+    pub(crate) fn rates(&self) -> Rates {
+        self.samples.lock().rates()
+    }
+
     pub(crate) fn total(&self) -> Counts {
         self.threads.iter().map(ThreadStats::counts).fold(Counts::default(), Counts::plus)
     }
 
-    /// Counts an error reply. Errors are rare, so a lock is cheap enough.
-    pub(crate) fn count_error(&self, prefix: &'static str) {
-        *self.error_prefixes.lock().entry(prefix).or_default() += 1;
+    /// Counts an error reply. Errors are rare, so a lock is cheap enough. Scripts make up prefixes: of these, those above
+    /// [`MAX_ERROR_PREFIXES`] are not counted.
+    pub(crate) fn count_error(&self, prefix: &str) {
+        let mut prefixes = self.error_prefixes.lock();
+        if let Some(count) = prefixes.get_mut(prefix) {
+            *count += 1;
+        } else if prefixes.len() < MAX_ERROR_PREFIXES {
+            prefixes.insert(prefix.into(), 1);
+        }
     }
 
     /// The number of error replies by their prefix, since the last [`reset`](Self::reset).
-    pub(crate) fn errors(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn errors(&self) -> BTreeMap<Box<str>, u64> {
         self.error_prefixes.lock().clone()
     }
 
@@ -226,7 +267,7 @@ impl Stats {
         self.command_stats.since_reset(self.each_command())
     }
 
-    fn each_command(&self) -> impl Iterator<Item = &[CommandCounters]> {
+    fn each_command(&self) -> impl Iterator<Item = &[CommandCounters]> + Clone {
         self.threads.iter().map(|thread| &*thread.each_command)
     }
 

@@ -484,7 +484,7 @@ fn command_describes_the_table() {
     assert_eq!(all.len() as i64, count);
     client.send(b"COMMAND INFO mset\r\n");
     let reply = client.read_until(b"limit\r\n:0\r\n*0\r\n");
-    let expected = "*1|*10|$4|mset|:-3|*2|+write|+denyoom|:1|:-1|:2|*3|+@write|+@string|+@slow|*0|*1|*6|$5|flags|*2|+RW|\
+    let expected = "*1|*10|$4|mset|:-3|*2|+write|+denyoom|:1|:-1|:2|*3|+@write|+@string|+@slow|*0|*1|*6|$5|flags|*2|+OW|\
                     +update|$12|begin_search|*4|$4|type|$5|index|$4|spec|*2|$5|index|:1|$9|find_keys|*4|$4|type|\
                     $5|range|$4|spec|*6|$7|lastkey|:-1|$7|keystep|:2|$5|";
     assert_eq!(String::from_utf8(reply).unwrap().replace("\r\n", "|"), expected);

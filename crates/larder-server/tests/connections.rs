@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use larder_resp::Frame;
 use larder_server::{Config, Password, Server, ServerError};
-use larder_testkit::PATIENCE;
+use larder_testkit::{PATIENCE, until};
 
 use crate::support::{Client, TestServer, connect_unix, encode};
 
@@ -429,6 +429,21 @@ fn messages_are_sent_without_replies() {
     assert!(matches!(subscriber.receive(), Frame::Push(_)));
     subscriber.send(b"CLIENT REPLY ON\r\n");
     assert_eq!(subscriber.receive(), Frame::Simple("OK".into()));
+}
+
+#[test]
+fn client_kill_by_age_spares_younger_connections() {
+    let server = TestServer::start();
+    let (mut own, mut other) = (server.connect(), server.connect());
+    for wrong in ["0", "-1", "x"] {
+        assert!(matches!(own.call(&["CLIENT", "KILL", "MAXAGE", wrong]), Frame::Error(_)), "{wrong}");
+    }
+    assert_eq!(own.call(&["CLIENT", "KILL", "MAXAGE", "100000"]), Frame::Integer(0));
+    assert_eq!(other.call(&["PING"]), Frame::Simple("PONG".into()));
+    until("the other connection is a second old", || {
+        (own.call(&["CLIENT", "KILL", "MAXAGE", "1"]) == Frame::Integer(1)).then_some(())
+    });
+    assert_eq!(other.read_to_end(), b"");
 }
 
 #[test]

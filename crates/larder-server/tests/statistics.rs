@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use larder_resp::Frame;
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, until};
 
-use crate::support::{Client, TestServer, connect_unix};
+use crate::support::{Client, TestServer, connect_unix, encode};
 
 /// Commands that succeed, that fail, that are refused, and that do not exist.
 const COMMANDS: &[&str] = &[
@@ -48,6 +48,159 @@ fn counts_of_commands_and_errors_are_those_of_redis() {
     assert_eq!(found["cmdstat_incr"], "calls=3 rejected_calls=0 failed_calls=2");
     run(&mut ours, &["CONFIG RESETSTAT"]);
     assert_eq!(counts(&mut ours), BTreeMap::new());
+}
+
+/// Scripts that fail by themselves, by a command, or by a command that is refused, and commands that fail in them.
+const SCRIPTS: &[&[&str]] = &[
+    &["CONFIG", "RESETSTAT"],
+    &["SET", "t", "text"],
+    &["EVALSHA", "nosuch", "0"],
+    &["EVAL", "return redis.error_reply('MY_ERR_CODE x')", "0"],
+    &["EVAL", "return {err='OTHER y'}", "0"],
+    &["EVAL", "return {err='without'}", "0"],
+    &["EVAL", "error('x')", "0"],
+    &["EVAL", "error({err='THROWN x'})", "0"],
+    &["EVAL", "return redis.call('get')", "0"],
+    &["EVAL", "return redis.pcall('get')", "0"],
+    &["EVAL", "return redis.pcall('get').err", "0"],
+    &["EVAL", "redis.pcall('nosuch')", "0"],
+    &["EVAL", "return redis.pcall('nosuch', 'a', 'b')", "0"],
+    &["EVAL", "return redis.call('nosuch')", "0"],
+    &["EVAL", "return redis.pcall()", "0"],
+    &["EVAL", "return redis.call('incr', 't')", "0"],
+    &["EVAL", "return redis.pcall('incr', 't')", "0"],
+    &["EVAL", "redis.pcall('incr', 't') return 1", "0"],
+    &["EVAL", "return redis.call('zadd', 't', 1, 'x')", "0"],
+    &["EVAL", "return redis.call('subscribe', 't')", "0"],
+    &["EVAL", "local x = nil + 1", "0"],
+    &["EVAL", "a syntax error", "0"],
+    &["EVAL_RO", "return redis.call('set', 'a', 'b')", "0"],
+    &["EVAL", "return 1", "-1"],
+    &["EVAL", "return 1", "x"],
+    &["EVAL", "return 1", "5"],
+    &["MULTI"],
+    &["EVALSHA", "nosuch", "0"],
+    &["EVAL", "return redis.error_reply('IN_EXEC x')", "0"],
+    &["EXEC"],
+];
+
+#[test]
+fn counts_of_failed_scripts_are_those_of_redis() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let (mut ours, mut theirs) = (server.connect(), connect_unix(&redis.socket()).unwrap());
+    for command in SCRIPTS {
+        ours.call(command);
+        theirs.call(command);
+        assert_eq!(counts(&mut ours), counts(&mut theirs), "{command:?}");
+    }
+    assert_eq!(counts(&mut ours)["errorstat_MY_ERR_CODE"], "count=1");
+    for number in 0..1_000 {
+        ours.call(&["EVAL", &format!("return {{err='E{number} x'}}"), "0"]);
+    }
+    let prefixes = counts(&mut ours).into_keys().filter(|name| name.starts_with("errorstat_")).count();
+    assert_eq!(prefixes, 128, "a script makes up any number of prefixes");
+}
+
+#[test]
+fn missing_command_in_a_script_is_named() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let reply = client.call(&["EVAL", "return redis.call('hset', 'k')", "0"]);
+    let names = |text: &str| text.starts_with("ERR Unknown Redis command 'hset' called from script");
+    assert!(matches!(&reply, Frame::Error(text) if names(text)), "{reply:?}");
+}
+
+#[test]
+fn times_are_measured_anew_after_a_reset() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    (0..65).for_each(|_| run(&mut client, &["SET k v"]));
+    run(&mut client, &["CONFIG RESETSTAT", "SET k v"]);
+    let text = info(&mut client, "commandstats");
+    let line = text.lines().find(|line| line.starts_with("cmdstat_set:calls=1,")).expect(&text);
+    let mean = field(line, "usec_per_call=").and_then(|mean| mean.parse::<f64>().ok());
+    assert!(mean.is_some_and(|mean| mean > 0.0), "{line}");
+}
+
+#[test]
+fn info_has_the_fields_that_exporters_read() {
+    let server = TestServer::start();
+    let mut client = server.connect_as(larder_resp::Protocol::Resp3);
+    run(&mut client, &["CLIENT TRACKING on", "SET k v"]);
+    let text = info(&mut client, "everything");
+    for name in [
+        "instantaneous_ops_per_sec",
+        "instantaneous_input_kbps",
+        "used_memory_peak",
+        "used_memory_peak_human",
+        "lazyfree_pending_objects",
+        "rdb_last_save_time",
+        "rdb_changes_since_last_save",
+        "rdb_last_bgsave_status",
+        "master_replid",
+        "second_repl_offset",
+        "blocked_clients",
+    ] {
+        assert!(text.contains(&format!("\r\n{name}:")), "{name} is missing");
+    }
+    assert_eq!(field(&text, "\ntracking_clients:"), Some("1"));
+    let [used, peak] = ["\nused_memory:", "\nused_memory_peak:"]
+        .map(|name| field(&text, name).and_then(|number| number.parse::<u64>().ok()).expect(name));
+    assert!(0 < used && used <= peak);
+    run(&mut client, &["DEL k"]);
+    assert_eq!(field(&info(&mut client, "memory"), "\nused_memory_peak:"), Some(&*peak.to_string()));
+}
+
+/// As samples of the counters are made every tenth of a second.
+#[test]
+fn rate_of_commands_is_that_of_the_last_seconds() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    until("commands are counted", || {
+        (0..100).for_each(|_| run(&mut client, &["PING"]));
+        let text = info(&mut client, "stats");
+        let rate = field(&text, "\ninstantaneous_ops_per_sec:").and_then(|rate| rate.parse::<u64>().ok());
+        rate.expect("a number").gt(&0).then_some(())
+    });
+}
+
+#[test]
+fn connections_that_wait_for_a_pause_count_as_blocked() {
+    let server = TestServer::start();
+    let (mut own, mut first, mut second) = (server.connect(), server.connect(), server.connect());
+    let mut wait_for = |expected: &str| {
+        until(expected, || {
+            let text = info(&mut own, "clients");
+            (field(&text, "\nblocked_clients:") == Some(expected)).then_some(())
+        });
+    };
+    wait_for("0");
+    let mut other = server.connect();
+    run(&mut other, &["CLIENT PAUSE 100000 WRITE"]);
+    first.send(&encode(&["SET", "k", "v"]));
+    wait_for("1");
+    second.send(&encode(&["DEL", "other"]));
+    wait_for("2");
+    run(&mut other, &["CLIENT UNPAUSE"]);
+    assert_eq!(first.receive(), Frame::Simple("OK".into()));
+    assert_eq!(second.receive(), Frame::Integer(0));
+    wait_for("0");
+}
+
+/// An option that would have no effect is an error.
+#[test]
+fn output_limits_without_effect_are_refused() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let mut set = |value: &str| client.call(&["CONFIG", "SET", "client-output-buffer-limit", value]);
+    for value in ["normal 1mb 2mb 60", "pubsub 1mb 1mb 1 normal 1 1 1", "replica 1mb 2mb 60", "slave 1 1 1"] {
+        assert!(matches!(set(value), Frame::Error(_)), "{value}");
+    }
+    let same = "normal 0 0 0 slave 268435456 67108864 60 pubsub 1048576 0 0";
+    assert_eq!(set(same), Frame::Simple("OK".into()));
+    let reply = client.call(&["CONFIG", "GET", "client-output-buffer-limit"]);
+    assert!(matches!(&reply, Frame::Array(pair) if pair[1].as_bytes() == Some(same.as_bytes())), "{reply:?}");
 }
 
 /// Each thread counts its own commands.

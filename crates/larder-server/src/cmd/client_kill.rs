@@ -19,6 +19,8 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    /// The least time since it was opened.
+    min_age: Duration,
     spares_own: bool,
 }
 
@@ -26,6 +28,7 @@ impl Filter<'_> {
     fn matches(&self, client: &Client, own: u64) -> bool {
         self.id.is_none_or(|id| client.id == id)
             && self.kind.is_none_or(|kind| kind.includes(client))
+            && client.age() >= self.min_age
             && self.address.is_none_or(|address| client.address().as_bytes() == address)
             && self.local_address.is_none_or(|address| client.local_address().as_bytes() == address)
             && !(self.spares_own && client.id == own)
@@ -118,6 +121,13 @@ fn parse<'a>(args: Args<'a>) -> Result<Filter<'a>, CommandError> {
             b"addr" => filter.address = Some(value),
             b"laddr" => filter.local_address = Some(value),
             b"type" => filter.kind = Some(ClientType::parse(value)?),
+            b"maxage" => {
+                let seconds = parse_integer(value)
+                    .ok_or(CommandError::Fixed("ERR maxage is not an integer or out of range"))?;
+                let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
+                let seconds = seconds.ok_or(CommandError::Fixed("ERR maxage should be greater than 0"))?;
+                filter.min_age = Duration::from_secs(seconds);
+            }
             b"user" if value == b"default" => {}
             b"user" => {
                 let name = String::from_utf8_lossy(value);

@@ -1,10 +1,13 @@
 //! `COMMAND`: the table of commands, in the formats that clients and `redis-cli` read.
 
+use std::borrow::Cow;
+
 use larder_glob::Pattern;
 use larder_resp::{Args, Encoder};
 
 use super::help::help;
-use super::spec::{CommandSpec, Flags};
+use super::key_access::key_access;
+use super::spec::CommandSpec;
 use super::table::{TABLE, find};
 use super::{CommandError, Context, Outcome};
 
@@ -24,13 +27,19 @@ pub(super) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 ("COUNT", "The number of commands."),
                 ("DOCS [<name> ...]", "The documentation of commands."),
                 ("GETKEYS <command> [<arg> ...]", "The keys of a request."),
+                (
+                    "GETKEYSANDFLAGS <command> [<arg> ...]",
+                    "The keys of a request, and what it does with each.",
+                ),
                 ("INFO [<name> ...]", "Describes commands."),
                 ("LIST [FILTERBY ACLCAT <category> | PATTERN <pattern>]", "The names of commands."),
             ],
         ),
         b"help" => Err(CommandError::Arity("command|help")),
-        b"getkeys" if args.len() > 3 => getkeys(cx, args.skip(2)),
+        b"getkeys" if args.len() > 3 => getkeys(cx, args.skip(2), false),
         b"getkeys" => Err(CommandError::Arity("command|getkeys")),
+        b"getkeysandflags" if args.len() > 3 => getkeys(cx, args.skip(2), true),
+        b"getkeysandflags" => Err(CommandError::Arity("command|getkeysandflags")),
         _ => Err(CommandError::unknown_subcommand(subcommand, "COMMAND")),
     }
 }
@@ -77,12 +86,12 @@ fn describe(reply: &mut Encoder<'_>, spec: &CommandSpec) {
 
 fn describe_keys(reply: &mut Encoder<'_>, spec: &CommandSpec) {
     let (first, last, step) = spec.keys;
-    let access = if spec.flags.contains(Flags::WRITE) { ["RW", "update"] } else { ["RO", "access"] };
+    let access = key_access(spec, 0, None);
     reply.array(1);
     reply.map(3);
     reply.bulk(b"flags");
     reply.set(access.len());
-    access.into_iter().for_each(|flag| reply.simple(flag));
+    access.iter().for_each(|flag| reply.simple(flag));
     reply.bulk(b"begin_search");
     reply.map(2);
     reply.bulk(b"type");
@@ -126,38 +135,80 @@ fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// The subcommands of each command that has some.
+const SUBCOMMANDS: [(&str, &[&str]); 8] = [
+    (
+        "client",
+        &[
+            "caching",
+            "getname",
+            "getredir",
+            "help",
+            "id",
+            "info",
+            "kill",
+            "list",
+            "no-evict",
+            "no-touch",
+            "pause",
+            "reply",
+            "setinfo",
+            "setname",
+            "tracking",
+            "trackinginfo",
+            "unblock",
+            "unpause",
+        ],
+    ),
+    ("command", &["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"]),
+    ("config", &["get", "help", "resetstat", "set"]),
+    ("function", &["flush", "help", "list"]),
+    ("memory", &["help", "usage"]),
+    ("object", &["encoding", "freq", "help", "idletime", "refcount"]),
+    ("pubsub", &["channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"]),
+    ("script", &["debug", "exists", "flush", "help", "kill", "load"]),
+];
+
+/// The names of these commands, and those of their subcommands.
+fn names_of<'s>(specs: impl Iterator<Item = &'s CommandSpec>) -> impl Iterator<Item = Cow<'s, str>> {
+    specs.flat_map(|spec| {
+        let own = SUBCOMMANDS.iter().find(|(name, _)| *name == spec.name);
+        let subcommands = own.map_or(&[][..], |(_, subcommands)| subcommands).iter();
+        let subcommands = subcommands.map(|subcommand| Cow::from(format!("{}|{subcommand}", spec.name)));
+        std::iter::once(Cow::from(spec.name)).chain(subcommands)
+    })
+}
+
 fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
     let arg_is =
         |index: usize, word: &[u8]| filter.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word));
-    let specs: Vec<&CommandSpec> = match filter.len() {
-        0 => TABLE.iter().collect(),
+    let names: Vec<Cow<'_, str>> = match filter.len() {
+        0 => names_of(TABLE.iter()).collect(),
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"PATTERN") => {
             let pattern = Pattern::ignoring_case(&filter[2])?;
-            TABLE.iter().filter(|spec| pattern.matches(spec.name.as_bytes())).collect()
+            names_of(TABLE.iter()).filter(|name| pattern.matches(name.as_bytes())).collect()
         }
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"ACLCAT") => {
             let has_category = |spec: &&CommandSpec| spec.categories().any(|name| arg_is(2, name.as_bytes()));
-            TABLE.iter().filter(has_category).collect()
+            names_of(TABLE.iter().filter(has_category)).collect()
         }
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"MODULE") => Vec::new(),
         _ => return Err(CommandError::Syntax),
     };
     let mut reply = cx.reply();
-    reply.array(specs.len());
-    specs.iter().for_each(|spec| reply.bulk(spec.name.as_bytes()));
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name.as_bytes()));
     Ok(())
 }
 
-fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
+fn getkeys(cx: &mut Context<'_>, request: Args<'_>, with_flags: bool) -> Outcome {
     let spec = find(&request[0]).map(|index| &TABLE[index]);
     let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
     if let Some(key) = key_of_subcommand(spec, request) {
-        let mut reply = cx.reply();
-        reply.array(1);
-        reply.bulk(key);
-        return Ok(());
+        return reply_keys(cx, spec, request, &[key], with_flags);
     }
-    if !spec.has_keys() {
+    // The channels of shards are at positions of keys.
+    if !spec.has_keys() || key_access(spec, 0, None) == ["not_key"] {
         return Err(CommandError::Fixed("ERR The command has no key arguments"));
     }
     if !spec.accepts(request.len()) {
@@ -165,9 +216,29 @@ fn getkeys(cx: &mut Context<'_>, request: Args<'_>) -> Outcome {
     }
     let keys = spec.keys_of(request);
     let keys = keys.ok_or(CommandError::Fixed("ERR Invalid arguments specified for command"))?;
+    reply_keys(cx, spec, request, &keys, with_flags)
+}
+
+fn reply_keys(
+    cx: &mut Context<'_>,
+    spec: &CommandSpec,
+    request: Args<'_>,
+    keys: &[&[u8]],
+    with_flags: bool,
+) -> Outcome {
     let mut reply = cx.reply();
     reply.array(keys.len());
-    keys.iter().for_each(|key| reply.bulk(key));
+    for (index, key) in keys.iter().enumerate() {
+        if !with_flags {
+            reply.bulk(key);
+            continue;
+        }
+        let access = key_access(spec, index, Some(request));
+        reply.array(2);
+        reply.bulk(key);
+        reply.set(access.len());
+        access.iter().for_each(|flag| reply.simple(flag));
+    }
     Ok(())
 }
 

@@ -54,12 +54,17 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 23] = [
+static SETTINGS: [Setting; 28] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
+    Setting {
+        name: "hll-sparse-max-bytes",
+        get: |_| "3000".to_owned(),
+        set: Some(|value| accept_only(value, b"3000")),
+    },
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
     Setting { name: "latency-tracking", get: latency_tracking_text, set: Some(latency_tracking) },
     Setting { name: "latency-tracking-info-percentiles", get: percentiles_text, set: Some(percentiles) },
@@ -96,6 +101,26 @@ static SETTINGS: [Setting; 23] = [
     Setting::fixed("unixsocket", |state| {
         state.config.unixsocket.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     }),
+    Setting {
+        name: "zset-max-listpack-entries",
+        get: |_| "128".to_owned(),
+        set: Some(|value| accept_only(value, b"128")),
+    },
+    Setting {
+        name: "zset-max-listpack-value",
+        get: |_| "64".to_owned(),
+        set: Some(|value| accept_only(value, b"64")),
+    },
+    Setting {
+        name: "zset-max-ziplist-entries",
+        get: |_| "128".to_owned(),
+        set: Some(|value| accept_only(value, b"128")),
+    },
+    Setting {
+        name: "zset-max-ziplist-value",
+        get: |_| "64".to_owned(),
+        set: Some(|value| accept_only(value, b"64")),
+    },
 ];
 
 pub(super) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -300,10 +325,14 @@ fn proto_max_bulk_len(value: &[u8]) -> Result<Update, &'static str> {
     }
 }
 
+/// The limits of replicas that Redis has by default. There are none here.
+const REPLICA_LIMITS: (u64, u64, u64) = (256 << 20, 64 << 20, 60);
+
 /// Only the class `pubsub` has limits here: other replies have `max_reply_bytes`.
 fn output_limits_text(state: &ServerState) -> String {
     let (hard, soft, secs) = state.clients.output_limits.get();
-    format!("normal 0 0 0 slave 268435456 67108864 60 pubsub {hard} {soft} {secs}")
+    let (replica_hard, replica_soft, replica_secs) = REPLICA_LIMITS;
+    format!("normal 0 0 0 slave {replica_hard} {replica_soft} {replica_secs} pubsub {hard} {soft} {secs}")
 }
 
 /// Groups of four words: a class, its hard and its soft limit, and seconds.
@@ -321,7 +350,10 @@ fn output_limits(value: &[u8]) -> Result<Update, &'static str> {
             group.ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
         match class.to_ascii_lowercase().as_str() {
             "pubsub" => limits = Some((hard, soft, secs)),
-            "normal" | "slave" | "replica" => {}
+            "normal" | "slave" | "replica" if (hard, soft, secs) == (0, 0, 0) => {}
+            "slave" | "replica" if (hard, soft, secs) == REPLICA_LIMITS => {}
+            "normal" => return Err("the class normal has no limits here: max_reply_bytes bounds a reply"),
+            "slave" | "replica" => return Err("there are no replicas whose limits could be set"),
             _ => return Err("Invalid client class specified in buffer limit configuration."),
         }
     }

@@ -23,6 +23,7 @@ mod help;
 mod http;
 mod hyperloglog;
 mod key;
+mod key_access;
 mod large_edit;
 mod large_read;
 mod memory;
@@ -132,9 +133,14 @@ impl<'a> Context<'a> {
     }
 
     /// Replaces the reply that starts at an offset by an error, and counts it.
-    fn reply_error(&mut self, start: usize, error: &CommandError) {
+    /// Counts an error.
+    fn count_error(&mut self, prefix: &str) {
         self.counts.errors += 1;
-        self.state.stats.count_error(error.prefix());
+        self.state.stats.count_error(prefix);
+    }
+
+    fn reply_error(&mut self, start: usize, error: &CommandError) {
+        self.count_error(error.prefix());
         self.truncate_replies(start);
         self.reply().error(&error.to_string());
     }

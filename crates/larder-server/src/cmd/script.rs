@@ -10,6 +10,7 @@
 //! again with all keys locked, and so does every later run of it. A script that takes too long is ended and undone, too.
 //! Observers, which are told at the end, know nothing of writes that were undone.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -69,11 +70,17 @@ fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: 
             Request { script: &script, keys, args, is_read_only }.run(cx);
         }
         Err(error) => {
+            count_failed(cx);
             cx.reply_error(start, &error);
             cx.drop_muted_reply(start);
         }
     }
     Ok(())
+}
+
+/// Counts the command as failed, which has written its error itself.
+fn count_failed(cx: &Context<'_>) {
+    cx.session.last_command.into_iter().for_each(|index| cx.counters(index).errors.add(1));
 }
 
 /// The script of a request, and the number of its keys.
@@ -172,7 +179,7 @@ impl<'a> Request<'a> {
                 }
             };
             let locks = UndoableLocks::new(locks);
-            let (ended, abort, reads) = self.run_once(cx, &locks, locks_all);
+            let Finished { ended, abort, reads, error } = self.run_once(cx, &locks, locks_all);
             if abort == Some(Abort::OtherKeys) {
                 locks.undo();
                 cx.out.truncate(start);
@@ -180,11 +187,16 @@ impl<'a> Request<'a> {
                 self.script.set_uses_other_keys();
                 continue;
             }
-            if let Some(text) = self.error(cx, ended, abort, &locks) {
+            let failure = self.error(cx, ended, abort, &locks);
+            if let Some(text) = &failure {
                 cx.out.truncate(start);
-                cx.counts.errors += 1;
-                cx.state.stats.count_error("ERR");
-                cx.reply().error_bytes(&text);
+                cx.reply().error_bytes(text);
+            }
+            if let Some(text) = failure.as_ref().or(error.text.as_ref()) {
+                count_failed(cx);
+                if !error.is_counted {
+                    cx.count_error(prefix_of(text));
+                }
             }
             locks.commit(&cx.state.store.observers);
             // `EXEC` takes messages after its last command.
@@ -207,7 +219,10 @@ impl<'a> Request<'a> {
         locks: &UndoableLocks<'_>,
     ) -> Option<Vec<u8>> {
         let reason = match (abort, ended) {
-            (None, Ended::Returned) => return None,
+            // Its writes stay, as with every other error of a script itself.
+            (None, Ended::Returned) => {
+                return cx.check_reply(0).err().map(|error| error.to_string().into_bytes());
+            }
             (None, Ended::Failed(text)) => return Some(text),
             (None, Ended::OutOfMemory) => {
                 format!("it needs more than {MAX_MEMORY_BYTES} bytes of memory")
@@ -241,14 +256,8 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Runs the script once, and restores what it has changed of the connection. Returns the names of the keys that it has
-    /// read, if the connection tracks keys.
-    fn run_once(
-        &self,
-        cx: &mut Context<'_>,
-        locks: &UndoableLocks<'_>,
-        has_all_keys: bool,
-    ) -> (Ended, Option<Abort>, Vec<Box<[u8]>>) {
+    /// Runs the script once, and restores what it has changed of the connection.
+    fn run_once(&self, cx: &mut Context<'_>, locks: &UndoableLocks<'_>, has_all_keys: bool) -> Finished {
         let (database, command) = (cx.session.database(), cx.session.last_command);
         let client_protocol = cx.session.replace_reply_protocol(Protocol::Resp2);
         let limit_ms = cx.state.script_limit_ms();
@@ -265,18 +274,53 @@ impl<'a> Request<'a> {
             kills_before: None,
             abort: None,
             reads: Vec::new(),
+            error: ScriptError::default(),
         };
         let arguments = self.args.skip(FIRST_KEY + self.keys).iter();
         let ended = script::run(&mut run, self.script, self.keys(), arguments);
         let (abort, reads) = (run.abort.take(), std::mem::take(&mut run.reads));
+        let error = std::mem::take(&mut run.error);
         drop(run);
         cx.session.replace_reply_protocol(client_protocol);
         cx.session.last_command = command;
         if cx.session.database() != database {
             cx.session.select(database);
         }
-        (ended, abort, reads)
+        Finished { ended, abort, reads, error }
     }
+}
+
+/// How a run of a script has ended.
+struct Finished {
+    ended: Ended,
+    abort: Option<Abort>,
+    /// The names of the keys that it has read, if the connection tracks keys.
+    reads: Vec<Box<[u8]>>,
+    error: ScriptError,
+}
+
+/// The error that a script replies with, if it does.
+#[derive(Default)]
+struct ScriptError {
+    /// If the script has returned it.
+    text: Option<Vec<u8>>,
+    /// Whether it was counted as that of a command.
+    is_counted: bool,
+}
+
+/// The first word of an error, as Redis finds it.
+fn prefix_of(text: &[u8]) -> &str {
+    const MAX_PREFIX_BYTES: usize = 31;
+    let end = text.iter().take(MAX_PREFIX_BYTES).position(|byte| *byte == b' ');
+    let prefix = end.and_then(|end| std::str::from_utf8(&text[..end]).ok());
+    prefix.filter(|prefix| prefix.bytes().all(|byte| byte.is_ascii_graphic())).unwrap_or("ERR")
+}
+
+/// The name is that of the script, so that its author finds the command that is missing.
+fn unknown_command(name: &[u8]) -> String {
+    const MAX_NAME_BYTES: usize = 128;
+    let name = String::from_utf8_lossy(&name[..name.len().min(MAX_NAME_BYTES)]);
+    format!("ERR Unknown Redis command '{name}' called from script")
 }
 
 /// One run of a script.
@@ -295,9 +339,36 @@ struct Run<'a> {
     abort: Option<Abort>,
     /// The names of the keys that were read, if the connection tracks keys.
     reads: Vec<Box<[u8]>>,
+    error: ScriptError,
 }
 
 impl Run<'_> {
+    /// Counts a command that is refused with this error. `index` is its position in the table, if it is there.
+    fn refuse(&mut self, index: Option<usize>, error: impl Into<Cow<'static, str>>) -> CallError {
+        let error = error.into();
+        if let Some(counters) = index.map(|index| self.cx.counters(index)) {
+            counters.rejected.add(1);
+            counters.errors.add(1);
+        }
+        self.cx.count_error(prefix_of(error.as_bytes()));
+        CallError::Refused(error)
+    }
+
+    /// Why a command may not be executed.
+    fn refusal(&self, spec: &CommandSpec, arguments: usize) -> Option<&'static str> {
+        if !spec.accepts(arguments) {
+            Some("ERR Wrong number of args calling Redis command from script")
+        } else if spec.flags.contains(Flags::NO_SCRIPT) {
+            Some("ERR This Redis command is not allowed from script")
+        } else if self.is_read_only && spec.may_write() {
+            Some("ERR Write commands are not allowed from read-only scripts.")
+        } else if self.must_not_grow && spec.flags.contains(Flags::DENYOOM) {
+            Some("OOM command not allowed when used memory > 'maxmemory'.")
+        } else {
+            None
+        }
+    }
+
     /// Whether a command uses a key whose lock is not held.
     fn uses_other_keys(&self, spec: &CommandSpec, args: Args<'_>) -> bool {
         if self.has_all_keys {
@@ -323,20 +394,12 @@ impl Host for Run<'_> {
         if self.abort.is_some() {
             return Err(CallError::MustEnd);
         }
-        let index = table::find(&args[0])
-            .ok_or(CallError::Refused("ERR Unknown Redis command called from script"))?;
+        let Some(index) = table::find(&args[0]) else {
+            return Err(self.refuse(None, unknown_command(&args[0])));
+        };
         let spec = &TABLE[index];
-        if !spec.accepts(args.len()) {
-            return Err(CallError::Refused("ERR Wrong number of args calling Redis command from script"));
-        }
-        if spec.flags.contains(Flags::NO_SCRIPT) {
-            return Err(CallError::Refused("ERR This Redis command is not allowed from script"));
-        }
-        if self.is_read_only && spec.may_write() {
-            return Err(CallError::Refused("ERR Write commands are not allowed from read-only scripts."));
-        }
-        if self.must_not_grow && spec.flags.contains(Flags::DENYOOM) {
-            return Err(CallError::Refused("OOM command not allowed when used memory > 'maxmemory'."));
+        if let Some(error) = self.refusal(spec, args.len()) {
+            return Err(self.refuse(Some(index), error));
         }
         if self.uses_other_keys(spec, args) {
             self.abort = Some(Abort::OtherKeys);
@@ -352,14 +415,8 @@ impl Host for Run<'_> {
             Ok(())
         });
         self.record_reads(spec, args);
-        let is_too_large = self.cx.is_reply_too_large();
-        if !is_too_large {
-            read(&self.cx.out[start..]);
-        }
+        read(&self.cx.out[start..]);
         self.cx.out.truncate(start);
-        if is_too_large {
-            return Err(CallError::Refused("ERR the reply of the command is too large"));
-        }
         if self.locks.bytes() > MAX_CHANGES_BYTES {
             self.abort = Some(Abort::TooManyChanges);
             return Err(CallError::MustEnd);
@@ -399,7 +456,13 @@ impl Host for Run<'_> {
         let script_protocol = self.cx.session.protocol();
         let max_bytes = self.cx.state.max_reply_bytes();
         let out = Encoder::new(self.cx.out, self.client_protocol);
-        Writer::new(out, script_protocol, max_bytes).write(stack);
+        if let Some((text, is_counted)) = Writer::new(out, script_protocol, max_bytes).write_result(stack) {
+            self.error = ScriptError { text: Some(text), is_counted };
+        }
+    }
+
+    fn fail_with_counted_error(&mut self) {
+        self.error.is_counted = true;
     }
 }
 

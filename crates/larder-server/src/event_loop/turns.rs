@@ -151,7 +151,7 @@ impl EventLoop {
                 true
             }
             Turn::Paused => {
-                if !std::mem::replace(&mut connection.is_paused, true) {
+                if connection.set_paused(true) {
                     self.paused.push(position);
                 }
                 connection.register(self.poll.registry(), Token(position), READING).is_ok()

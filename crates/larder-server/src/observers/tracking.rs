@@ -323,7 +323,12 @@ impl TrackingTable {
 
     /// Whether a connection tracks keys.
     pub(super) fn is_used(&self) -> bool {
-        !self.trackers.lock().is_empty()
+        self.clients() > 0
+    }
+
+    /// The number of connections that track keys.
+    pub(crate) fn clients(&self) -> usize {
+        self.trackers.lock().len()
     }
 
     /// The number of keys, of registrations for them, and of prefixes.

@@ -1,5 +1,6 @@
 //! What executes the commands of the script that runs on this thread.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
@@ -20,13 +21,15 @@ pub(crate) trait Host {
     fn must_end(&mut self) -> bool;
     /// Writes the result of the script, which is on the top of the stack.
     fn write_result(&mut self, stack: &mut Stack<'_>);
+    /// The script fails with an error that is counted.
+    fn fail_with_counted_error(&mut self);
 }
 
 /// Why a command was not executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallError {
-    /// With this error, which the script may catch.
-    Refused(&'static str),
+    /// With this error, which is counted, and which the script may catch.
+    Refused(Cow<'static, str>),
     /// The script has to end.
     MustEnd,
 }

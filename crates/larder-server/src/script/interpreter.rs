@@ -10,7 +10,7 @@ use rapidhash::fast::RandomState;
 use super::cache::{Digest, MAX_UNLOADED, Script, ScriptCache, digest};
 use super::host::{Host, must_end, running_digest, with_host, with_running};
 use super::lua::{Called, Compiled, Kind, Library, Lua, Stack, Thrown, take_panic};
-use super::{library, redis_library};
+use super::{library, redis_library, reply};
 
 /// Memory that the state of a thread may have, for the values of the script that runs and for all that are compiled.
 pub(crate) const MAX_MEMORY_BYTES: usize = 64 << 20;
@@ -175,6 +175,9 @@ impl Interpreter {
 
 /// Replaces the value of an error by the text of the reply, with the script and the line, as Redis does.
 fn describe(stack: &mut Stack<'_>) -> Result<usize, Thrown> {
+    if stack.kind(1) == Kind::Table && reply::is_counted(stack, 1) {
+        with_host(|host| host.fail_with_counted_error());
+    }
     let mut text = match stack.kind(1) {
         Kind::Table => match stack.push_field(1, "err") {
             Kind::String | Kind::Number => stack.text(-1).unwrap_or_default().to_vec(),

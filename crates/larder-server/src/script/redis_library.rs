@@ -139,7 +139,7 @@ fn execute_collected(stack: &mut Stack<'_>, arguments: &ArgsBuffer) -> Result<()
     match called {
         Some(Ok(())) => pushed,
         Some(Err(CallError::Refused(text))) => {
-            reply::push_record(stack, "err", text.as_bytes());
+            reply::push_counted_error(stack, text.as_bytes());
             Ok(())
         }
         Some(Err(CallError::MustEnd)) | None => Err(stack.throw("the script has to end")),

@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
             b'*' if number() >= 0 => self.push_array(stack, number() as usize)?,
             b'$' | b'*' => stack.push_boolean(false),
             b'+' => push_record(stack, "ok", line),
-            b'-' => push_record(stack, "err", line),
+            b'-' => push_counted_error(stack, line),
             b'#' => stack.push_boolean(line == b"t"),
             b',' => {
                 let double = std::str::from_utf8(line).ok().and_then(|text| text.parse().ok());
@@ -122,6 +122,23 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The field of an error that `INFO` has counted: it is not counted again if the script replies with it. As in Redis.
+pub(super) const COUNTED: &str = "ignore_error_stats_update";
+
+/// Pushes the error of a command.
+pub(super) fn push_counted_error(stack: &mut Stack<'_>, text: &[u8]) {
+    push_record(stack, "err", text);
+    stack.push_boolean(true);
+    stack.set_field(-2, COUNTED);
+}
+
+/// Whether `INFO` has counted the error at this index of the stack.
+pub(super) fn is_counted(stack: &mut Stack<'_>, index: i32) -> bool {
+    let is_counted = stack.push_field(index, COUNTED) == Kind::Boolean && stack.boolean(-1);
+    stack.pop(1);
+    is_counted
+}
+
 /// Pushes a table with one field.
 pub(super) fn push_record(stack: &mut Stack<'_>, name: &str, value: &[u8]) {
     stack.push_table(0, 1);
@@ -145,8 +162,23 @@ impl<'a> Writer<'a> {
         Writer { out, script_protocol, max_bytes, depth: 0 }
     }
 
+    /// Writes the result of a script, which is on the top of the stack, and pops it. Returns its text and whether it is
+    /// counted if it is an error.
+    pub(crate) fn write_result(&mut self, stack: &mut Stack<'_>) -> Option<(Vec<u8>, bool)> {
+        let mut error = None;
+        if stack.kind(-1) == Kind::Table {
+            if stack.push_field(-1, "err") == Kind::String {
+                error = Some(stack.bytes(-1).unwrap_or_default().to_vec());
+            }
+            stack.pop(1);
+        }
+        let error = error.map(|text| (text, is_counted(stack, -1)));
+        self.write(stack);
+        error
+    }
+
     /// Writes the value on the top of the stack, and pops it.
-    pub(crate) fn write(&mut self, stack: &mut Stack<'_>) {
+    fn write(&mut self, stack: &mut Stack<'_>) {
         self.depth += 1;
         if self.depth > MAX_DEPTH || !stack.reserve(LEVEL_VALUES) {
             self.out.error("ERR reached lua stack limit");
