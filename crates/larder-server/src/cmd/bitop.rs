@@ -67,7 +67,9 @@ impl Operation {
         for (index, name) in names.enumerate() {
             let mut combine = |value: &[u8]| {
                 let is_small = value.len() < large;
-                if is_small {
+                if is_small && index == 0 && self != Operation::Not {
+                    result.extend_from_slice(value);
+                } else if is_small {
                     result.resize(result.len().max(value.len()), 0);
                     self.combine(&mut result, value, index == 0);
                 }
@@ -156,9 +158,9 @@ pub(super) struct LargeCombination {
     /// The source that was looked up last.
     looked_up: usize,
     result: PartialValue,
+    _building: Building,
 }
 
-    _building: Building,
 impl LargeCombination {
     fn new(
         cx: &Context<'_>,

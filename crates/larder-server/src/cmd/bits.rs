@@ -8,7 +8,7 @@ use super::edit::{Limits, Step, begin_large, is_large_and_read, lengthened, valu
 use super::large_edit::{Change, Former};
 use super::large_read::{LargeRead, Work};
 use super::options::integer;
-use super::{CommandError, Context, Outcome};
+use super::{CommandError, Context, Outcome, words};
 use crate::db::{EntryOp, Expiry, Found};
 use crate::large::LARGE_BYTES;
 
@@ -262,13 +262,53 @@ impl BitRange {
 
     /// How many are set in these bytes, which are some of its own.
     pub(super) fn count_ones(&self, value: &[u8], bytes: Range<usize>) -> u64 {
-        bytes.map(|index| u64::from(self.masked(value, index, 0).count_ones())).sum()
+        let (start, inner, end) = self.split(bytes);
+        let at_edges: u32 = start.chain(end).map(|index| self.masked(value, index, 0).count_ones()).sum();
+        u64::from(at_edges) + words::count_ones(&value[inner])
     }
 
     /// The first bit of this value in these bytes, which are some of its own.
     pub(super) fn find(&self, value: &[u8], bit: bool, bytes: Range<usize>) -> Option<usize> {
+        let (start, inner, end) = self.split(bytes);
         let flip = if bit { 0 } else { 0xff };
-        let mut bytes = bytes.map(|index| (index, self.masked(value, index, flip) ^ flip));
-        bytes.find(|(_, byte)| *byte != 0).map(|(index, byte)| 8 * index + byte.leading_zeros() as usize)
+        let in_byte = |index: usize| {
+            let byte = self.masked(value, index, flip) ^ flip;
+            (byte != 0).then(|| 8 * index + byte.leading_zeros() as usize)
+        };
+        let in_words =
+            || words::find_other(&value[inner.clone()], flip).and_then(|index| in_byte(inner.start + index));
+        start.into_iter().find_map(in_byte).or_else(in_words).or_else(|| end.into_iter().find_map(in_byte))
+    }
+
+    /// The bytes that may have bits outside of the range, at its start and its end, and those in between.
+    fn split(&self, bytes: Range<usize>) -> (Range<usize>, Range<usize>, Range<usize>) {
+        let first = bytes.end.min(bytes.start + 1);
+        let last = first.max(bytes.end.saturating_sub(1));
+        (bytes.start..first, first..last, last..bytes.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_bits_are_counted_and_searched_as_bit_by_bit() {
+        let value: Vec<u8> = (0..700u32).map(|n| if n < 300 { 0 } else { (n * n >> 3) as u8 }).collect();
+        let flipped: Vec<u8> = value.iter().map(|byte| !byte).collect();
+        let is_set = |value: &[u8], at: usize| value[at / 8] & 0x80 >> (at % 8) != 0;
+        for (start, end) in
+            [(0, 5_600), (0, 1), (7, 9), (8, 8 * 699 + 3), (3, 2_403), (2_399, 2_420), (5_592, 5_600)]
+        {
+            let range = BitRange { start, end };
+            for value in [&value, &flipped] {
+                let ones = (start..end).filter(|at| is_set(value, *at)).count() as u64;
+                assert_eq!(range.count_ones(value, range.bytes()), ones, "{start}..{end}");
+                for bit in [false, true] {
+                    let first = (start..end).find(|at| is_set(value, *at) == bit);
+                    assert_eq!(range.find(value, bit, range.bytes()), first, "{bit} in {start}..{end}");
+                }
+            }
+        }
     }
 }

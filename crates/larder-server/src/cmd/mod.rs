@@ -45,6 +45,7 @@ mod table;
 pub(crate) mod test_support;
 mod transaction;
 mod visit;
+mod words;
 mod zset;
 
 use std::ops::Range;
@@ -132,13 +133,13 @@ impl<'a> Context<'a> {
         Encoder::new(self.out, self.session.protocol())
     }
 
-    /// Replaces the reply that starts at an offset by an error, and counts it.
     /// Counts an error.
     fn count_error(&mut self, prefix: &str) {
         self.counts.errors += 1;
         self.state.stats.count_error(prefix);
     }
 
+    /// Replaces the reply that starts at an offset by an error, and counts it.
     fn reply_error(&mut self, start: usize, error: &CommandError) {
         self.count_error(error.prefix());
         self.truncate_replies(start);
@@ -353,6 +354,7 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
     cx.counts.commands += 1;
     let index = table::find(&args[0]);
     cx.session.last_command = index.or(cx.session.last_command);
+    cx.session.reply_start = cx.out.len();
     match index {
         Some(index) if !cx.session.is_special() => answer(cx, Some(index), |cx| run(index, cx, args)),
         _ => special::execute(cx, index, args),
@@ -360,7 +362,6 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
 }
 
 /// Writes the reply of a command, or its error. `index` is its position in the table, if it is there.
-    cx.session.reply_start = cx.out.len();
 #[inline]
 fn answer(cx: &mut Context<'_>, index: Option<usize>, run: impl FnOnce(&mut Context<'_>) -> Outcome) {
     let start = cx.out.len();
