@@ -14,6 +14,7 @@
 //! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `notifications`: events of keys;
+//! - `pairs`: random requests in which two features take effect together;
 //! - `protocol`: framing, limits, pipelines, HTTP;
 //! - `pubsub`: publish and subscribe, and the order of messages and replies;
 //! - `script_libraries`: the libraries of scripts, compared with a real Redis;
@@ -43,6 +44,7 @@ mod large_values;
 mod load;
 mod memory;
 mod notifications;
+mod pairs;
 mod protocol;
 mod pubsub;
 mod script_libraries;
