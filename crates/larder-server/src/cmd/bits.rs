@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn ranges_of_bits_are_counted_and_searched_as_bit_by_bit() {
-        let value: Vec<u8> = (0..700u32).map(|n| if n < 300 { 0 } else { (n * n >> 3) as u8 }).collect();
+        let value: Vec<u8> = (0..700u32).map(|n| if n < 300 { 0 } else { (n * n / 8) as u8 }).collect();
         let flipped: Vec<u8> = value.iter().map(|byte| !byte).collect();
         let is_set = |value: &[u8], at: usize| value[at / 8] & 0x80 >> (at % 8) != 0;
         for (start, end) in

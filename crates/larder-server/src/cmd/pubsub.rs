@@ -162,7 +162,7 @@ pub(super) fn pubsub(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn names(cx: &mut Context<'_>, kind: Kind, pattern: Option<&[u8]>) -> Outcome {
-    let pattern = pattern.map(|pattern| Pattern::new(pattern)).transpose()?;
+    let pattern = pattern.map(Pattern::new).transpose()?;
     let names = cx.state.store.observers.channels.names(kind, pattern.as_ref());
     let mut reply = cx.reply();
     reply.array(names.len());

@@ -184,13 +184,17 @@ fn replies_of_a_transaction_beyond_the_limit_are_errors() {
 /// A value may be larger than what clients may buffer together.
 #[test]
 fn value_that_is_built_counts_for_no_client() {
-    let append = format!("*3\r\n$6\r\nAPPEND\r\n$5\r\nlarge\r\n$1\r\nx\r\n");
     let set_range = format!("SETRANGE new {} x\r\n", 2 * VALUE_BYTES);
     let set_bit = format!("SETBIT large {} 1\r\n", 16 * VALUE_BYTES);
     let bit_field = format!("BITFIELD large SET u8 {} 1\r\n", 16 * VALUE_BYTES);
-    for request in
-        [&append, &set_range, &set_bit, &bit_field, "BITOP NOT to large\r\n", "BITOP OR to large large\r\n"]
-    {
+    for request in [
+        "APPEND large x\r\n",
+        &set_range,
+        &set_bit,
+        &bit_field,
+        "BITOP NOT to large\r\n",
+        "BITOP OR to large large\r\n",
+    ] {
         let mut two = Two::new();
         two.set("large", &pattern(VALUE_BYTES));
         // Who receives a value lets it be copied.
