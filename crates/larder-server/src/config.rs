@@ -107,13 +107,14 @@ impl Config {
     }
 }
 
-/// A number of bytes, written as a number or with a unit, as in Redis: `k`, `m`, `g` are powers of 1,000 and `kb`,
-/// `mb`, `gb` powers of 1,024.
+/// A number of bytes, written as a number or with a unit: as in Redis `k`, `m`, `g` are powers of 1,000 and `kb`, `mb`, `gb`
+/// powers of 1,024, and so are `KiB`, `MiB`, `GiB`. Before a unit the number may have a fraction, of which whole bytes count.
 ///
 /// ```
 /// use larder_server::ByteSize;
 /// assert_eq!("64mb".parse(), Ok(ByteSize(64 << 20)));
 /// assert_eq!("1g".parse(), Ok(ByteSize(1_000_000_000)));
+/// assert_eq!("1.5 GiB".parse(), Ok(ByteSize(3 << 29)));
 /// assert!("64 apples".parse::<ByteSize>().is_err());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,7 +125,9 @@ pub struct ByteSize(pub u64);
 #[non_exhaustive]
 pub enum ByteSizeError {
     /// It is not a number with a unit.
-    #[error("'{0}' is not a size: write bytes, or a number with k, kb, m, mb, g or gb")]
+    #[error(
+        "'{0}' is not a size: write bytes, or a number such as 1.5 with k, kb, KiB, m, mb, MiB, g, gb or GiB"
+    )]
     Syntax(String),
     /// It exceeds 2^64 − 1 bytes.
     #[error("'{0}' is too large: at most {max} bytes are possible", max = u64::MAX)]
@@ -135,23 +138,36 @@ impl FromStr for ByteSize {
     type Err = ByteSizeError;
 
     fn from_str(text: &str) -> Result<Self, ByteSizeError> {
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = text.split_at(digits);
-        let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+        /// Further digits of a fraction are less than a byte.
+        const MAX_DIGITS: usize = 18;
+        let syntax = || ByteSizeError::Syntax(text.to_owned());
+        let too_large = || ByteSizeError::TooLarge(text.to_owned());
+        let unit_start = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(unit_start);
+        let factor: u64 = match unit.trim_start().to_ascii_lowercase().as_str() {
             "" | "b" => 1,
             "k" => 1_000,
-            "kb" => 1 << 10,
+            "kb" | "kib" => 1 << 10,
             "m" => 1_000_000,
-            "mb" => 1 << 20,
+            "mb" | "mib" => 1 << 20,
             "g" => 1_000_000_000,
-            "gb" => 1 << 30,
-            _ => return Err(ByteSizeError::Syntax(text.to_owned())),
+            "gb" | "gib" => 1 << 30,
+            _ => return Err(syntax()),
         };
-        if number.is_empty() {
-            return Err(ByteSizeError::Syntax(text.to_owned()));
+        let (whole, fraction) = match number.split_once('.') {
+            Some((whole, fraction)) if factor > 1 && !fraction.is_empty() => (whole, fraction),
+            Some(_) => return Err(syntax()),
+            None => (number, "0"),
+        };
+        if whole.is_empty() || fraction.contains('.') {
+            return Err(syntax());
         }
-        let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-        bytes.map(ByteSize).ok_or_else(|| ByteSizeError::TooLarge(text.to_owned()))
+        let fraction = &fraction[..fraction.len().min(MAX_DIGITS)];
+        let parts = fraction.parse::<u128>().map_err(|_| syntax())? * u128::from(factor);
+        let part = parts / 10_u128.pow(fraction.len() as u32);
+        let bytes = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(factor));
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(part as u64));
+        bytes.map(ByteSize).ok_or_else(too_large)
     }
 }
 
@@ -220,10 +236,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_above_u64_is_error() {
-        assert!("18446744073709551616".parse::<ByteSize>().is_err());
-        assert!("99999999999gb".parse::<ByteSize>().is_err());
-        assert!("-1".parse::<ByteSize>().is_err());
+    fn size_is_a_number_with_or_without_a_unit() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("7b", 7),
+            ("1k", 1_000),
+            ("1kb", 1 << 10),
+            ("1KiB", 1 << 10),
+            ("512MiB", 512 << 20),
+            ("512 mb", 512 << 20),
+            ("2gib", 2 << 30),
+            ("1.5gb", 3 << 29),
+            ("0.25m", 250_000),
+            ("1.00000000000000000000001k", 1_000),
+            ("0.0001kb", 0),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+        for text in
+            ["", "mb", "-1", "1.5", "1.5b", ".5gb", "1.gb", "1.2.3gb", "1,5gb", "1e3", "1tb", "0x10", "+1"]
+        {
+            assert_eq!(text.parse::<ByteSize>(), Err(ByteSizeError::Syntax(text.to_owned())), "{text}");
+        }
+        for text in ["18446744073709551616", "99999999999gb", "17179869184.5gib"] {
+            assert_eq!(text.parse::<ByteSize>(), Err(ByteSizeError::TooLarge(text.to_owned())), "{text}");
+        }
     }
 
     #[test]
