@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use larder_engine::raw::LongValue;
 use larder_resp::Args;
 
 use super::visit::{Purpose, Visit};
@@ -38,7 +39,7 @@ pub(super) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = result.len();
     match length {
         0 => _ = locked.remove(db.key(&args[2])),
-        _ => locked.put(db.record(&args[2], &[&result]), Expiry::Never)?,
+        _ => locked.put(Record::with_value(db.key(&args[2]), result), Expiry::Never)?,
     }
     drop(locked);
     cx.integer(length as i64)
@@ -56,24 +57,31 @@ enum Operation {
 
 impl Operation {
     /// Combines the values of these keys; a missing one is empty. `None` if one of them has `large` bytes or more.
+    ///
+    /// The result is made where it will be stored: to copy it would take as long as to combine.
     fn combine_all<'n>(
         self,
         locked: &mut LockedKeys<'_>,
         db: Database<'_>,
         names: impl Iterator<Item = &'n [u8]>,
         large: usize,
-    ) -> Result<Option<Vec<u8>>, WrongType> {
-        let mut result = Vec::new();
+    ) -> Result<Option<Arc<[u8]>>, WrongType> {
+        let mut result = LongValue::new(0);
         for (index, name) in names.enumerate() {
             let mut combine = |value: &[u8]| {
-                let is_small = value.len() < large;
-                if is_small && index == 0 && self != Operation::Not {
-                    result.extend_from_slice(value);
-                } else if is_small {
-                    result.resize(result.len().max(value.len()), 0);
-                    self.combine(&mut result, value, index == 0);
+                if value.len() >= large {
+                    return false;
                 }
-                is_small
+                if value.len() > result.len() {
+                    let mut longer = LongValue::new(value.len());
+                    longer.push(if index == 0 { value } else { result.written_mut() });
+                    longer.push_zeros(longer.missing());
+                    result = longer;
+                }
+                if index > 0 || self == Operation::Not {
+                    self.combine(result.written_mut(), value, index == 0);
+                }
+                true
             };
             let is_small = match locked.get(db.key(name), &mut combine)? {
                 Some(is_small) => is_small,
@@ -83,7 +91,7 @@ impl Operation {
                 return Ok(None);
             }
         }
-        Ok(Some(result))
+        Ok(Some(result.finish()))
     }
 
     /// Combines `result` with another value that is not longer, and counts as followed by zeros. With the first value,
@@ -223,7 +231,8 @@ impl LargeCombination {
         } else {
             release(result);
             // A value that changes all the time would change again: what there is now is combined at once.
-            self.operation.combine_all(&mut locked, db, names, usize::MAX)?.unwrap_or_default().into()
+            let combined = self.operation.combine_all(&mut locked, db, names, usize::MAX)?;
+            combined.unwrap_or_else(|| Arc::from([]))
         };
         let length = result.len();
         match length {

@@ -19,6 +19,7 @@ pub(super) fn get(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(Found::Read(())) => true,
         Some(Found::Large(value)) => {
             let all = 0..value.len();
+            cx.check_reply(all.len() as u64)?;
             cx.reply_part(value, all);
             true
         }
@@ -130,6 +131,7 @@ pub(super) fn getrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(Found::Read(())) => true,
         Some(Found::Large(value)) => {
             let part = range(&value, start, end);
+            cx.check_reply(part.len() as u64)?;
             cx.reply_part(value, part);
             true
         }
