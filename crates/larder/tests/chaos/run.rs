@@ -88,7 +88,7 @@ impl Place {
             .max_lag(MAX_LAG)
             .disconnected(self.disconnected)
             .foreign_writers(rng.chance(300));
-        Node::start(builder, KEYS, rng)
+        Node::start(builder, KEYS, rng, &Arc::default())
     }
 }
 

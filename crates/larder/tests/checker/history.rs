@@ -4,6 +4,7 @@ use crate::forgery::Forgery;
 use crate::network::{Weather, World};
 use crate::promise::book::{Book, PROGRAM, Terms, Violation};
 use crate::promise::clients::{Clients, Nodes, Pace};
+use crate::promise::effects::Effects;
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
@@ -33,6 +34,7 @@ pub(crate) struct Outcome {
     pub(crate) reads: u64,
     pub(crate) violation: Option<Violation>,
     pub(crate) trace: Arc<Trace>,
+    pub(crate) effects: Arc<Effects>,
 }
 
 /// Virtual time within which a history ends: many times what it takes, and no time at all if every task waits forever.
@@ -68,7 +70,8 @@ pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
         program.abort();
         let book = history.clients.book();
         let (reads, violation) = (book.reads, book.violation.clone());
-        Outcome { reads, violation, trace: history.clients.trace.clone() }
+        let (trace, effects) = (history.clients.trace.clone(), history.effects.clone());
+        Outcome { reads, violation, trace, effects }
     })
 }
 
@@ -83,6 +86,7 @@ struct History {
     mortal: bool,
     /// Whether a program that is no node writes to the server, and the nodes track that.
     foreign_writers: bool,
+    effects: Arc<Effects>,
 }
 
 impl History {
@@ -102,7 +106,8 @@ impl History {
         trace.note(|| format!("seed {seed}: {weather:?}, disconnected {disconnected:?}, {forgery:?}"));
         let world = World::new(NODES, weather, forgery, rng.clone(), trace.clone());
         let foreign_writers = rng.chance(300);
-        let start = |node| start_node(&world, node, disconnected, foreign_writers);
+        let effects = Arc::default();
+        let start = |node| start_node(&world, node, disconnected, foreign_writers, &effects);
         let nodes = Nodes::new((0..NODES).map(start));
         let recovery = if severity > 0 { FAULTY_RECOVERY } else { RECOVERY };
         let terms = Terms { max_lag: MAX_LAG, disconnected, faulty: severity > 0, recovery };
@@ -114,6 +119,7 @@ impl History {
         History {
             world,
             foreign_writers,
+            effects,
             disconnected,
             recovery,
             mortal,
@@ -247,13 +253,19 @@ impl History {
         self.clients.trace.note(|| format!("node {node}: dies"));
         self.clients.book().node_dies(node);
         self.world.kill(node);
-        let next = start_node(&self.world, node, self.disconnected, self.foreign_writers);
+        let next = start_node(&self.world, node, self.disconnected, self.foreign_writers, &self.effects);
         self.clients.nodes.replace(node, next);
     }
 }
 
 /// A node at one end of the world.
-fn start_node(world: &Arc<World>, node: usize, disconnected: Duration, foreign_writers: bool) -> Node {
+fn start_node(
+    world: &Arc<World>,
+    node: usize,
+    disconnected: Duration,
+    foreign_writers: bool,
+    effects: &Arc<Effects>,
+) -> Node {
     let (start, rng) = (Instant::now(), &world.rng);
     // Clocks of different machines have only their rate in common.
     let offset = rng.ms(0..1_000_000);
@@ -265,7 +277,7 @@ fn start_node(world: &Arc<World>, node: usize, disconnected: Duration, foreign_w
         .foreign_writers(foreign_writers)
         .random_seed(rng.next())
         .clock(Clock::custom(move || offset + start.elapsed()));
-    Node::start(builder, KEYS, rng)
+    Node::start(builder, KEYS, rng, effects)
 }
 
 /// The tests of the book.

@@ -24,6 +24,7 @@ mod server;
 
 use crate::forgery::Forgery;
 use crate::history::run;
+use crate::promise::effects::Pairs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -70,18 +71,20 @@ fn find(histories: u64, check: impl Fn(u64) -> bool + Sync) -> Option<u64> {
     is_found.into_inner().then_some(found.into_inner())
 }
 
-/// Runs histories until one breaks the promise. Returns the number of reads, or the seed of that history.
-fn search(histories: u64, forgery: Forgery) -> Result<u64, u64> {
-    let reads = AtomicU64::new(0);
+/// Runs histories until one breaks the promise. Returns the number of reads and the pairs of features that took effect, or the
+/// seed of that history.
+fn search(histories: u64, forgery: Forgery) -> Result<(u64, Pairs), u64> {
+    let (reads, pairs) = (AtomicU64::new(0), Pairs::default());
     let broken = find(histories, |index| {
         if index > 0 && index.is_multiple_of(PROGRESS) {
             println!("{index} histories");
         }
         let outcome = run(SEED + index, forgery, false);
         reads.fetch_add(outcome.reads, Ordering::SeqCst);
+        pairs.add(&outcome.effects);
         outcome.violation.is_some()
     });
-    broken.map_or(Ok(reads.into_inner()), |index| Err(SEED + index))
+    broken.map_or(Ok((reads.into_inner(), pairs)), |index| Err(SEED + index))
 }
 
 /// Runs the history of a seed again and describes it, with the command that repeats it.
@@ -108,9 +111,12 @@ fn invalidated_value_is_never_served() {
     let usual = if std::env::var_os("LARDER_SOAK").is_some() { SOAK_HISTORIES } else { HISTORIES };
     let histories = number("LARDER_CHECKER_HISTORIES").unwrap_or(usual);
     match search(histories, Forgery::None) {
-        Ok(reads) => {
+        Ok((reads, pairs)) => {
             println!("{histories} histories, {reads} reads, {:.1} s", start.elapsed().as_secs_f64());
             assert!(reads >= 10 * histories, "{reads} reads in {histories} histories prove nothing");
+            println!("{pairs}");
+            let rare = pairs.rarer_than(histories / HISTORIES);
+            assert!(rare.is_empty(), "pairs of features that never took effect together: {rare:?}");
         }
         Err(seed) => panic!("the promise is broken: {}", describe(seed, Forgery::None)),
     }

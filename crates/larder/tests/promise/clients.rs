@@ -89,6 +89,7 @@ impl Clients {
 
     async fn operate(&self, node: usize) {
         self.book().node_is_called(node);
+        self.node(node).note_coherence();
         let key = self.rng.below(0..self.keys as u64) as usize;
         let reads = self.quiet.load(Ordering::SeqCst) || self.rng.chance(self.pace.only_reads);
         match self.rng.below(0..if reads { 70 } else { 100 }) {
@@ -100,6 +101,8 @@ impl Clients {
             74..77 => self.add(node, key).await,
             77..80 => self.take(node, key).await,
             80..82 => self.node(node).expire(key).await,
+            82..84 => self.node(node).soften_tag(key).await,
+            84..86 => self.node(node).use_raw(key).await,
             _ => self.invalidate(node, key).await,
         }
     }

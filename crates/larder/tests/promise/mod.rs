@@ -3,6 +3,7 @@
 
 pub(crate) mod book;
 pub(crate) mod clients;
+pub(crate) mod effects;
 pub(crate) mod keeper;
 pub(crate) mod node;
 pub(crate) mod rng;

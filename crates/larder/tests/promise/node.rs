@@ -1,10 +1,15 @@
 //! One node: a real cache over any tier.
 
 use super::book::Value;
+use super::effects::{Effect, Effects};
 use super::keeper::Keeper;
 use super::rng::Rng;
-use larder::{Builder, Cache, CacheError, Invalidation, Policy, Reach, Removal, Source, View, WriteOptions};
+use larder::{
+    Builder, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation, Policy, Reach, Removal,
+    Source, View, WriteOptions,
+};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -15,17 +20,29 @@ pub(crate) struct Node {
     /// The shared bytes of the same spaces.
     keepers: [Keeper; 2],
     keys: usize,
+    has_jitter: bool,
+    touches: bool,
+    /// Whether Redis did not reply when this node was last called.
+    is_lost: AtomicBool,
+    effects: Arc<Effects>,
+}
+
+/// Some values count as absences.
+fn is_negative(value: &Value) -> bool {
+    value.version.is_multiple_of(3)
 }
 
 impl Node {
     /// A node with the options of the builder. Its other options are random.
-    pub(crate) fn start(builder: Builder, keys: usize, rng: &Rng) -> Self {
+    pub(crate) fn start(builder: Builder, keys: usize, rng: &Rng, effects: &Arc<Effects>) -> Self {
         let grace = if rng.chance(500) { Duration::from_secs(30) } else { Duration::ZERO };
         let ttl = if rng.chance(300) { Duration::from_millis(700) } else { Duration::from_secs(60) };
         let policy = Policy::new().ttl(ttl).grace(grace).retry_after(Duration::from_millis(300));
         let policy = if rng.chance(300) { policy.hard_timeout(Duration::from_secs(1)) } else { policy };
         let policy = if rng.chance(300) { policy.soft_timeout(Duration::from_millis(20)) } else { policy };
-        let policy = if rng.chance(300) { policy.jitter(0.5) } else { policy };
+        let (has_jitter, touches) = (rng.chance(300), rng.chance(300));
+        let policy = if has_jitter { policy.jitter(0.5) } else { policy };
+        let policy = policy.negative_ttl(Duration::from_millis(500));
         let cache = builder
             .ttl(ttl)
             .policy(policy)
@@ -33,9 +50,35 @@ impl Node {
             .build()
             .expect("the options are in range");
         let above = cache.space("a");
-        let views = [above.view("v"), above.space("b").view("v")];
+        let views = [&above, &above.space("b")].map(|space| {
+            let view = space.view("v").with_negative(is_negative);
+            if touches { view.touch_on_read() } else { view }
+        });
         let keepers = [&above, &above.space("b")].map(|space| Keeper::new(space.shared("s")));
-        Node { views, keepers, cache, keys }
+        let (is_lost, effects) = (AtomicBool::new(false), effects.clone());
+        Node { views, keepers, cache, keys, has_jitter, touches, is_lost, effects }
+    }
+
+    /// Notes whether Redis was lost, or is back.
+    pub(crate) fn note_coherence(&self) {
+        let is_lost = self.cache.coherence().mode == CoherenceMode::Lost;
+        let was_lost = self.is_lost.swap(is_lost, Ordering::Relaxed);
+        self.effects.note_if(is_lost, Effect::Lost);
+        self.effects.note_if(was_lost && !is_lost, Effect::Back);
+    }
+
+    /// Notes what a fetch shows, whose loader has failed or not.
+    fn note_fetch(&self, fetched: &Result<Fetched<Value>, FetchError<&'static str>>, has_failed: bool) {
+        let effects = &self.effects;
+        match fetched {
+            Ok(found) => match found.source() {
+                Source::Stale => effects.note(if has_failed { Effect::Grace } else { Effect::SoftTimeout }),
+                Source::Loader => effects.note_if(self.has_jitter, Effect::Jitter),
+                Source::Memory => effects.note_if(is_negative(found), Effect::Negative),
+                _ => {}
+            },
+            Err(error) => effects.note_if(matches!(error, FetchError::Timeout), Effect::HardTimeout),
+        }
     }
 
     /// The name of a key without the namespace.
@@ -79,17 +122,24 @@ impl Node {
         loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
     ) -> Option<Value> {
         if let Some(keeper) = self.keeper(key) {
-            return keeper.fetch(key, Self::tag(key), loading).await;
+            let found = keeper.fetch(key, Self::tag(key), loading).await;
+            self.effects.note_if(found.is_some(), Effect::Shared);
+            return found;
         }
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let fails = has_failed.clone();
         let fetch = self.view(key).fetch(&(key as u64));
         // Half of the tags are added by the loader.
         let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
         let loaded = fetch.load(move |cx| async move {
             let value = loading.await;
+            fails.store(value.is_err(), Ordering::Relaxed);
             cx.tag(Self::tag(key));
             value
         });
-        loaded.await.ok().map(|value| *value)
+        let fetched = loaded.await;
+        self.note_fetch(&fetched, has_failed.load(Ordering::Relaxed));
+        fetched.ok().map(|value| *value)
     }
 
     /// The value and its source.
@@ -103,14 +153,19 @@ impl Node {
             return Some((keeper.fetch(key, Self::tag(key), loading).await?, Source::Stale));
         }
         let fetch = self.view(key).fetch(&(key as u64)).refresh().tag(Self::tag(key));
-        fetch.load(move |_| loading).await.ok().map(|value| (*value, value.source()))
+        let refreshed = fetch.load(move |_| loading).await.ok().map(|value| (*value, value.source()));
+        let is_loaded = refreshed.is_some_and(|(_, source)| source == Source::Loader);
+        self.effects.note_if(is_loaded, Effect::Refresh);
+        refreshed
     }
 
     pub(crate) async fn read(&self, key: usize) -> Option<Value> {
         if let Some(keeper) = self.keeper(key) {
             return keeper.read(key).await;
         }
-        self.view(key).read(&(key as u64)).await.map(|value| *value)
+        let found = self.view(key).read(&(key as u64)).await.map(|value| *value);
+        self.effects.note_if(found.is_some() && self.touches, Effect::Touch);
+        found
     }
 
     pub(crate) async fn read_many(&self) -> Vec<Option<Value>> {
@@ -155,6 +210,7 @@ impl Node {
         });
         let found = found.await.into_iter().map(|found| found.ok().flatten().map(|value| *value));
         let mut values: Vec<Option<Value>> = found.collect();
+        self.effects.note_if(values.iter().any(Option::is_some), Effect::Bulk);
         // The shared key of a pair is the second one.
         for key in self.tagged(key).filter(|key| Self::is_shared(*key)) {
             values.push(self.read(key).await);
@@ -198,19 +254,39 @@ impl Node {
 
     pub(crate) async fn expire(&self, key: usize) {
         // Soft: it promises nothing, and must not break anything. A shared key has none of that name.
-        _ = self.view(key).expire(&(key as u64)).await;
+        let expired = self.view(key).expire(&(key as u64)).await;
+        self.effects.note_if(expired.is_ok_and(|removal| removal.existed), Effect::Expire);
+    }
+
+    /// As `expire`, by the tag.
+    pub(crate) async fn soften_tag(&self, key: usize) {
+        let invalidated = self.cache.invalidate_tags([Self::tag(key)], Invalidation::Soft).await;
+        self.effects.note_if(matches!(invalidated, Ok(Reach::Everywhere)), Effect::SoftTag);
+    }
+
+    /// Bytes and counters, which no promise covers and which no invalidation may break.
+    pub(crate) async fn use_raw(&self, key: usize) {
+        let (bytes, ttl) = (key.to_le_bytes(), Duration::from_secs(60));
+        let written = self.cache.raw("bytes").write(&key.to_string()[..], bytes, ttl).await;
+        self.effects.note_if(written.is_ok(), Effect::Raw);
+        let counted = self.cache.counters("visits").increment(&key.to_string()[..], 1).await;
+        self.effects.note_if(counted.is_ok(), Effect::Counter);
     }
 
     pub(crate) async fn invalidate_tag(&self, key: usize) -> bool {
         let invalidated = self.cache.invalidate_tags([Self::tag(key)], Invalidation::Hard).await;
-        matches!(invalidated, Ok(Reach::Everywhere))
+        let ok = matches!(invalidated, Ok(Reach::Everywhere));
+        self.effects.note_if(ok, Effect::Tag);
+        ok
     }
 
     /// Deletes what a pattern matches: one key, or all.
     pub(crate) async fn delete_matched(&self, key: Option<usize>) -> bool {
         let pattern = key.map_or("a*".to_owned(), Self::name);
         let deleted = self.cache.delete_matched(&pattern).await;
-        matches!(deleted, Ok(Removal { reach: Reach::Everywhere, .. }))
+        let ok = matches!(deleted, Ok(Removal { reach: Reach::Everywhere, .. }));
+        self.effects.note_if(ok, Effect::Pattern);
+        ok
     }
 
     pub(crate) async fn clear(&self) -> bool {
@@ -221,6 +297,8 @@ impl Node {
     pub(crate) async fn clear_space(&self, level: usize) -> bool {
         let above = self.cache.space("a");
         let space = if level == 0 { above } else { above.space("b") };
-        matches!(space.clear().await, Ok(Reach::Everywhere))
+        let ok = matches!(space.clear().await, Ok(Reach::Everywhere));
+        self.effects.note_if(ok, Effect::Space);
+        ok
     }
 }
