@@ -115,6 +115,24 @@ impl StoreLocation {
     }
 }
 
+/// When a request has asked that has waited since for the fill of another one. The default: it has not waited.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// By what other replicas know, and on the clock of the store.
+    #[cfg(feature = "shared")]
+    pub(crate) at: Option<(larder::SharedMoment, Duration)>,
+}
+
+/// Entries that a request may get although this replica cannot prove now that they are valid.
+#[derive(Clone, Copy, Default)]
+#[cfg_attr(not(feature = "shared"), expect(dead_code, reason = "a cache that shares nothing needs no proof"))]
+pub(crate) struct Permits<'a> {
+    /// They were compared with Redis for it.
+    pub(crate) verified: &'a [StoreValue],
+    /// Those of fills that it could have followed.
+    pub(crate) asked: Asked,
+}
+
 impl HttpCache {
     /// Purges one URI with all its variants, for every method and body; `uri` is absolute and includes the query.
     /// Returns whether a response to GET was stored.
@@ -220,14 +238,14 @@ impl CacheCore {
     /// # Errors
     /// Why the request has no key.
     pub(crate) fn look_up(&self, request: RequestKey<'_>) -> Result<Lookup, Reason> {
-        self.look_up_with(request, &[])
+        self.look_up_with(request, Permits::default())
     }
 
-    /// The same. These entries were compared with Redis.
+    /// The same, for a request that may get more.
     pub(crate) fn look_up_with(
         &self,
         request: RequestKey<'_>,
-        verified: &[StoreValue],
+        permits: Permits<'_>,
     ) -> Result<Lookup, Reason> {
         // Before its handler runs.
         if request.is_rewritten() && !self.has_seen_rewritten.load(Ordering::Relaxed) {
@@ -235,7 +253,7 @@ impl CacheCore {
         }
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
-            self.look_up_key(key, request.headers, verified)
+            self.look_up_key(key, request.headers, permits)
         })
     }
 
@@ -243,7 +261,7 @@ impl CacheCore {
         &self,
         key: &mut Vec<u8>,
         headers: &HeaderMap,
-        verified: &[StoreValue],
+        permits: Permits<'_>,
     ) -> Result<Lookup, Reason> {
         let missing =
             |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
@@ -253,7 +271,11 @@ impl CacheCore {
             return missing(key);
         }
         #[cfg(feature = "shared")]
-        match self.shared_validity(&value, verified) {
+        match self.shared_validity(&value, permits) {
+            Validity::Unknown if self.serves_waiting_requests_only() => {
+                self.remove_if_same(Key::new(key), &value);
+                return missing(key);
+            }
             Validity::Unknown => return Ok(Lookup::Unverified(Unverified { key: Key::new(key), value })),
             Validity::Dead => {
                 self.remove_purged(Key::new(key), &value);
@@ -276,11 +298,11 @@ impl CacheCore {
         if record.is_guarded() {
             return Ok(Lookup::Guarded(Guarded { resource: Key::new(key), record }));
         }
-        self.look_up_variant(key, &record, None, headers, verified)
+        self.look_up_variant(key, &record, None, headers, permits)
     }
 
     /// Looks up the response to a request that the gate has judged, from its resource again: that may have been purged
-    /// meanwhile. These entries were compared with Redis.
+    /// meanwhile.
     ///
     /// # Errors
     /// Why this client gets nothing from the cache; `VariantTooLong`.
@@ -289,14 +311,14 @@ impl CacheCore {
         guarded: &Guarded,
         requester: &Requester,
         headers: &HeaderMap,
-        verified: &[StoreValue],
+        permits: Permits<'_>,
     ) -> Result<Lookup, Reason> {
         key::with_key_buffer(|key| {
             key.extend_from_slice(guarded.resource.as_bytes());
-            match self.look_up_key(key, headers, verified)? {
+            match self.look_up_key(key, headers, permits)? {
                 Lookup::Guarded(Guarded { record, .. }) => {
                     requester.check(record.scope())?;
-                    self.look_up_variant(key, &record, requester.principal(), headers, verified)
+                    self.look_up_variant(key, &record, requester.principal(), headers, permits)
                 }
                 found => Ok(found),
             }
@@ -311,14 +333,18 @@ impl CacheCore {
         record: &Arc<VaryRecord>,
         principal: Option<&str>,
         headers: &HeaderMap,
-        verified: &[StoreValue],
+        permits: Permits<'_>,
     ) -> Result<Lookup, Reason> {
         let end = key.len();
         record.write_key(key, principal, headers)?;
         let (resource, variant) = key.split_at(end);
         let found = self.store.get(variant);
         #[cfg(feature = "shared")]
-        let found = match found.map(|value| (self.shared_validity(&value, verified), value)) {
+        let found = match found.map(|value| (self.shared_validity(&value, permits), value)) {
+            Some((Validity::Unknown, value)) if self.serves_waiting_requests_only() => {
+                self.remove_if_same(Key::new(variant), &value);
+                None
+            }
             Some((Validity::Unknown, value)) => {
                 return Ok(Lookup::Unverified(Unverified { key: Key::new(variant), value }));
             }
@@ -348,13 +374,14 @@ impl CacheCore {
     /// Those of the lookup.
     pub(crate) async fn look_up_verified(
         &self,
-        look_up: impl Fn(&[StoreValue]) -> Result<Lookup, Reason>,
+        asked: Asked,
+        look_up: impl Fn(Permits<'_>) -> Result<Lookup, Reason>,
     ) -> Result<Lookup, Reason> {
         #[cfg(feature = "shared")]
         {
             let mut verified = Vec::new();
             loop {
-                match look_up(&verified)? {
+                match look_up(Permits { verified: &verified, asked })? {
                     // What was compared is valid for this request, also while this replica hears of no purges.
                     Lookup::Unverified(entry) if self.verify(&entry).await => verified.push(entry.value),
                     Lookup::Unverified(Unverified { key, value }) => self.remove_if_same(key, &value),
@@ -363,17 +390,21 @@ impl CacheCore {
             }
         }
         #[cfg(not(feature = "shared"))]
-        look_up(&[])
+        look_up(Permits { verified: &[], asked })
     }
 
-    /// The response that a fill stored at this location, unless it was purged meanwhile.
+    /// The response of a fill at this location, for a request that has followed it; none that was purged meanwhile.
+    #[cfg_attr(not(feature = "shared"), expect(unused_variables, reason = "every fill is of this replica"))]
     pub(crate) fn valid_response(
         &self,
         location: &StoreLocation,
         value: StoreValue,
+        asked: Asked,
     ) -> Option<Arc<StoredResponse>> {
         #[cfg(feature = "shared")]
-        if !matches!(self.shared_validity(&value, &[]), Validity::Valid | Validity::Stale) {
+        let validity = self.shared_validity(&value, Permits { verified: &[], asked });
+        #[cfg(feature = "shared")]
+        if !matches!(validity, Validity::Valid | Validity::Stale) {
             return None;
         }
         match value {
@@ -406,6 +437,21 @@ impl CacheCore {
     /// for each other, their requests only do not wait.
     pub(crate) fn hit_for_miss_key(&self, location: &StoreLocation) -> PurgeKey {
         self.purges.purge_key(location.key().as_bytes())
+    }
+
+    /// Remembers for a while that the response of a resource was guarded, and not stored for its requester.
+    pub(crate) fn mark_guarded(&self, location: &StoreLocation) {
+        self.hit_for_miss.insert(self.guarded_key(location), ());
+    }
+
+    /// Whether requests for this location should not wait for each other although each may store its response: the last
+    /// one was guarded, and not stored for its requester. Its scope is unknown as long as it has no record.
+    pub(crate) fn is_marked_guarded(&self, location: &StoreLocation) -> bool {
+        location.variant.is_none() && self.hit_for_miss.contains(&self.guarded_key(location))
+    }
+
+    fn guarded_key(&self, location: &StoreLocation) -> PurgeKey {
+        self.purges.purge_key(&[b"\xffguarded:", location.key().as_bytes()].concat())
     }
 
     /// Whether requests with credentials may lead and follow fills of this location: its last response had a scope.

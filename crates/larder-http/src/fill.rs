@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AGE;
-use http::{HeaderMap, Request, Response, response};
+use http::{HeaderMap, Request, Response, StatusCode, response};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
@@ -112,7 +112,7 @@ where
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {
-                self.role.release_followers();
+                self.abandon_store(Reason::HandlerError, StatusCode::INTERNAL_SERVER_ERROR);
                 self.count(self.miss_outcome(Some(Reason::HandlerError)));
                 if let Some(client) = self.client.take() {
                     let _ = client.send(Err(error));
@@ -137,7 +137,7 @@ where
     /// Stores the response, which answers the followers, and sends it to the client.
     fn store_and_send(&mut self, stored: Arc<StoredResponse>, plan: &Plan, head: response::Parts, now: u64) {
         let result = self.store(&stored, plan).map(drop);
-        self.settle(result);
+        let result = self.settle(result);
         let outcome = self.miss_outcome(result.err());
         self.count(outcome);
         let mut response = match self.client_copy_is_current(head.status, stored.headers()) {

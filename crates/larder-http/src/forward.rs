@@ -57,7 +57,7 @@ pub(crate) enum FollowUp {
     Nothing,
     /// The method is unsafe: a success invalidates the URI (RFC 9111, 4.4).
     Invalidate(Invalidation),
-    /// The key is hit-for-miss: a response that can surely be stored ends that.
+    /// The key is hit-for-miss: a response that can surely be stored ends that, one that can surely not prolongs it.
     CheckHitForMiss(HitForMissCheck),
 }
 
@@ -75,20 +75,22 @@ impl HitForMissCheck {
         HitForMissCheck { key, started: Instant::now(), has_content: has_content(request), is_graphql }
     }
 
-    /// Ends it if the response can surely be stored.
-    fn end_if_storable<B: http_body::Body>(
+    /// Ends it if the response can surely be stored, and prolongs it if it can surely not.
+    fn follow_response<B: http_body::Body>(
         &self,
         core: &CacheCore,
         response: &mut Response<B>,
         ctx: &CacheCtx,
     ) {
-        let len = response.body().size_hint().exact();
-        let has_storable_length = len.is_some_and(|len| len <= core.max_body_bytes as u64);
-        let is_storable = policy::plan(response, ctx, &core.cached_errors)
+        let hint = response.body().size_hint();
+        let is_too_long = hint.lower() > core.max_body_bytes as u64;
+        let is_refused = policy::plan(response, ctx, &core.cached_errors)
             .and_then(|plan| core.check_fields_read(response, plan, self.has_content))
-            .is_ok();
-        // Only the end of a GraphQL response shows whether it has errors.
-        if is_storable && has_storable_length && !self.is_graphql {
+            .is_err();
+        if is_refused || is_too_long {
+            core.hit_for_miss.insert(self.key, ());
+        } else if hint.exact().is_some() && !self.is_graphql {
+            // Only the end of a GraphQL response shows whether it has errors, and that of others how long they are.
             core.hit_for_miss.remove(&self.key);
         }
     }
@@ -191,6 +193,9 @@ where
         let handler = this.handler.take().expect("a completed future is not polled again");
         let core = this.cache.core();
         core.counters.count(*this.outcome);
+        if let (Err(_), FollowUp::CheckHitForMiss(check)) = (&result, &*this.follow_up) {
+            core.hit_for_miss.insert(check.key, ());
+        }
         let mut response = result?;
         policy::add_labels(&mut response, handler.ctx());
         match this.follow_up {
@@ -202,7 +207,7 @@ where
             }
             FollowUp::CheckHitForMiss(check) => {
                 core.counters.miss_time.record(check.started.elapsed());
-                check.end_if_storable(core, &mut response, handler.ctx());
+                check.follow_response(core, &mut response, handler.ctx());
             }
         }
         let mut response = response.map(Body::inner);

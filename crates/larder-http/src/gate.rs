@@ -13,8 +13,7 @@ use http::Request;
 use http::request::Parts;
 use tokio::time::timeout;
 
-use crate::cache::{CacheCore, HttpCache, Lookup};
-use crate::entry::StoreValue;
+use crate::cache::{Asked, CacheCore, HttpCache, Lookup, Permits};
 use crate::key::Key;
 use crate::status::Reason;
 use crate::vary::VaryRecord;
@@ -144,11 +143,12 @@ pub(crate) async fn look_up<B>(
     request: Request<B>,
     guarded: Guarded,
     requester: &mut Requester,
+    asked: Asked,
 ) -> (Request<B>, Result<Lookup, Reason>) {
     let core = cache.core();
     let request = requester.ask(core, request).await;
     let headers = request.headers();
-    let look_up = |verified: &[StoreValue]| core.look_up_guarded(&guarded, requester, headers, verified);
-    let found = core.look_up_verified(look_up).await;
+    let look_up = |permits: Permits<'_>| core.look_up_guarded(&guarded, requester, headers, permits);
+    let found = core.look_up_verified(asked, look_up).await;
     (request, found)
 }

@@ -7,6 +7,8 @@ use http::{HeaderName, Request, StatusCode};
 #[cfg(feature = "shared")]
 use larder::Validity;
 
+#[cfg(feature = "shared")]
+use crate::cache::Permits;
 use crate::cache::{CacheCore, HttpCache};
 use crate::entry::{StoreValue, StoredResponse};
 use crate::gate::Scope;
@@ -111,7 +113,7 @@ impl CacheCore {
         let found =
             self.store.peek_with(key.as_bytes(), |entry| (entry.value().clone(), entry.expires_in()))?;
         #[cfg(feature = "shared")]
-        if self.shared_validity(&found.0, &[]) == Validity::Dead {
+        if self.shared_validity(&found.0, Permits::default()) == Validity::Dead {
             return None;
         }
         Some(found)

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::body::Body;
-use crate::cache::{CacheCore, HttpCache, Lookup, StoreLocation};
+use crate::cache::{Asked, CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fill::{Fill, FillRole, RunningFill, ServiceResult};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
@@ -43,10 +43,17 @@ where
     B: HandlerBody,
 {
     let mut outcome = miss_outcome(&location, Reason::Released);
+    let asked = cache.core().asked();
     for _ in 0..MAX_LOOKUPS {
         let value = match cache.core().store.load_after_miss(location.key()) {
             Load::Hit(value) => Some(value),
             Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
+            #[cfg(feature = "shared")]
+            Load::Follow(follower) if !cache.core().may_follow(&follower, asked) => {
+                // The next fill is for those who ask from now on. The older one still answers its own followers.
+                cache.core().store.remove(location.key());
+                continue;
+            }
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
                 // The gate may deny now what it has allowed before the wait.
                 Ok(FollowOutcome::Value(_)) if location.is_guarded() => None,
@@ -61,7 +68,7 @@ where
                 }
             },
         };
-        if let Some(stored) = value.and_then(|value| cache.core().valid_response(&location, value)) {
+        if let Some(stored) = value.and_then(|value| cache.core().valid_response(&location, value, asked)) {
             if let Err(reason) = requester.check(stored.scope) {
                 outcome = Outcome::Bypass(reason);
                 break;
@@ -71,9 +78,9 @@ where
         // The fill has found that the resource varies or is guarded, or its response was purged meanwhile.
         let key = RequestKey::new(&request, &body_key);
         let core = cache.core();
-        let mut found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
+        let mut found = core.look_up_verified(asked, |permits| core.look_up_with(key, permits)).await;
         if let Ok(Lookup::Guarded(guarded)) = found {
-            (request, found) = gate::look_up(&cache, request, guarded, &mut requester).await;
+            (request, found) = gate::look_up(&cache, request, guarded, &mut requester, asked).await;
         }
         match found {
             Ok(Lookup::Found(stored)) => match requester.check(stored.scope) {
@@ -139,6 +146,14 @@ impl Drop for Waiter<'_> {
 }
 
 impl CacheCore {
+    /// The moment at which a request begins to wait for the fill of another one.
+    fn asked(&self) -> Asked {
+        Asked {
+            #[cfg(feature = "shared")]
+            at: self.shared.as_ref().map(|shared| (shared.moment(), self.store.clock().now())),
+        }
+    }
+
     /// Answers with a response that the fill of another request stores or has stored.
     pub(crate) fn answer_collapsed<B: http_body::Body>(
         &self,

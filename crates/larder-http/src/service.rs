@@ -29,7 +29,7 @@ use tower_service::Service;
 
 use crate::body::{Body, BoxError};
 use crate::body_key::{BodyKey, BodyRejection, NoBodyKey};
-use crate::cache::{HttpCache, Lookup, StoreLocation};
+use crate::cache::{Asked, HttpCache, Lookup, StoreLocation};
 use crate::control::Directives;
 #[cfg(feature = "compression")]
 use crate::encoding;
@@ -286,7 +286,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let service = self.clone();
         let future = async move {
             let (request, found) =
-                gate::look_up(service.cache(), call.request, guarded, &mut call.requester).await;
+                gate::look_up(service.cache(), call.request, guarded, &mut call.requester, Asked::default())
+                    .await;
             service.reply_again(Call { request, ..call }, found).await
         };
         AnswerFuture::boxed(future)
@@ -303,7 +304,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let service = self.clone();
         let future = async move {
             let (core, key) = (service.cache().core(), RequestKey::new(&call.request, &call.body_key));
-            let found = core.look_up_verified(|verified| core.look_up_with(key, verified)).await;
+            let found =
+                core.look_up_verified(Asked::default(), |permits| core.look_up_with(key, permits)).await;
             service.reply_again(call, found).await
         };
         AnswerFuture::boxed(future)
@@ -475,11 +477,12 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let started = Instant::now();
         let (cache, inner) = (self.cache().clone(), self.inner());
         let future = async move {
-            // A response to credentials may be shared only once the resource is known to have a scope, and a response to
-            // long fields may have no key: others must not wait for it.
-            let is_known = location.variant.is_some();
-            let response = if (requester.credentials.is_some() && !cache.core().is_shared(&location))
+            // A response to credentials may be shared only once the resource is known to have a scope, one to long fields may
+            // have no key, and a guarded one may be for this requester alone: others must not wait for it.
+            let (core, is_known) = (cache.core(), location.variant.is_some());
+            let response = if (requester.credentials.is_some() && !core.is_shared(&location))
                 || (!is_known && !key::fits_variant(request.headers()))
+                || core.is_marked_guarded(&location)
             {
                 let role = FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) };
                 miss::run_fill(cache.clone(), inner, request, location, role, requester).await

@@ -160,6 +160,9 @@ reasons! {
     Refused => "refused",
     /// Another response took its place meanwhile, on this replica or on another one.
     Replaced => "replaced",
+    /// Redis has not replied for so long that this replica may have missed a purge: only the requests that waited for the
+    /// response got it.
+    RedisLost => "redis-lost",
 }
 
 impl fmt::Display for Reason {

@@ -107,7 +107,8 @@ pub use schema::Schema;
 #[doc(hidden)]
 pub use schema::mix_schema;
 pub use shared::{
-    Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue, SharedView,
+    Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedMoment, SharedReload, SharedValue,
+    SharedView,
 };
 pub use stats::{CacheStats, MAX_TOP_TAGS, TierStats};
 pub use tier::redis::RedisCredentials;

@@ -10,6 +10,8 @@ use larder_engine::{Op, Ttl};
 use super::role::put;
 use super::{Fill, FillRole};
 use crate::body::{BoxError, Rest};
+#[cfg(feature = "shared")]
+use crate::cache::Permits;
 use crate::cache::StoreLocation;
 use crate::entry::{StoreValue, StoredResponse};
 use crate::gate::Scope;
@@ -34,7 +36,7 @@ where
             Some(published) => self.replace_published(&stored, plan, published),
             None => self.store(&stored, plan).map(drop),
         };
-        self.settle(result);
+        let result = self.settle(result);
         if let Err(reason) = result {
             self.core().counters.count_unstored(reason);
         }
@@ -71,15 +73,23 @@ where
     }
 
     /// Counts a stored response and ends hit-for-miss, or releases the followers.
-    pub(super) fn settle(&mut self, result: Result<(), Reason>) {
+    ///
+    /// # Errors
+    /// Why later requests do not get the response.
+    pub(super) fn settle(&mut self, result: Result<(), Reason>) -> Result<(), Reason> {
         match result {
             Ok(()) => {
                 let core = self.core();
-                core.counters.stores.add(1);
                 core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
+                #[cfg(feature = "shared")]
+                if core.serves_waiting_requests_only() {
+                    return Err(Reason::RedisLost);
+                }
+                core.counters.stores.add(1);
             }
             Err(reason) => self.abandon_store(reason, StatusCode::OK),
         }
+        result
     }
 
     /// Whether the response may be stored: it was not purged meanwhile, and no other replica has stored another one.
@@ -91,7 +101,9 @@ where
             return Err(Reason::Purged);
         }
         #[cfg(feature = "shared")]
-        if self.core().shared_validity(&StoreValue::Response(stored.clone()), &[]) == larder::Validity::Dead {
+        if self.core().shared_validity(&StoreValue::Response(stored.clone()), Permits::default())
+            == larder::Validity::Dead
+        {
             return Err(Reason::Purged);
         }
         #[cfg(feature = "shared")]
@@ -243,6 +255,10 @@ where
             // The scope is another one now: requests with credentials do not wait for each other in vain again.
             let core = self.core();
             core.known_public.remove(&core.hit_for_miss_key(&self.location));
+        }
+        // Nor do those that the gate may judge in another way: each of them may store the response.
+        if matches!(reason, Reason::Gate | Reason::Scope) && matches!(self.role, FillRole::Leader(_)) {
+            self.core().mark_guarded(&self.location);
         }
         // The handler no longer opts in, or not for all, so the stale entry must go. If it failed or was too slow, the entry
         // stays.

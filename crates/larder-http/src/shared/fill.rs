@@ -13,7 +13,7 @@ use twox_hash::XxHash3_128;
 use super::codec::{self, SharedEntry, SharedResponse};
 use super::{SharedStore, redis_key, tags};
 use crate::body::BoxError;
-use crate::cache::StoreLocation;
+use crate::cache::{Permits, StoreLocation};
 use crate::chunks::Chunks;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredBody, StoredResponse};
 use crate::fill::{Fill, FillRole, UnticketedFill};
@@ -213,7 +213,9 @@ where
         #[cfg(feature = "compression")]
         let stored = self.with_siblings(stored, plan);
         let stored = Arc::new(stored);
-        if self.core().shared_validity(&StoreValue::Response(stored.clone()), &[]) == Validity::Dead {
+        if self.core().shared_validity(&StoreValue::Response(stored.clone()), Permits::default())
+            == Validity::Dead
+        {
             return Taken::Unusable;
         }
         // If it is not stored, it was purged meanwhile or finds no room; the client asked before.

@@ -19,11 +19,11 @@ pub use handle::{SharedBuilder, SharedHttpCache};
 
 use std::sync::Arc;
 
-use larder::{Listening, RemoteInvalidation, SharedCopy, SharedView, Validity};
-use larder_engine::Cache;
+use larder::{Listening, RemoteInvalidation, SharedCopy, SharedMoment, SharedView, Validity};
+use larder_engine::{Cache, Follower};
 use twox_hash::XxHash3_128;
 
-use crate::cache::CacheCore;
+use crate::cache::{Asked, CacheCore, Permits};
 use crate::entry::StoreValue;
 use crate::key::Key;
 
@@ -47,6 +47,10 @@ impl SharedStore {
             }
         });
         Arc::new(SharedStore { view, max_body_bytes, _listening: listening })
+    }
+
+    pub(crate) fn moment(&self) -> SharedMoment {
+        self.view.moment()
     }
 
     /// Invalidates a URI whose method was unsafe: on this replica at once, on the others without waiting for Redis.
@@ -102,15 +106,39 @@ impl StoreValue {
 }
 
 impl CacheCore {
-    /// Whether other replicas still allow an entry, which the caller may have compared with Redis. A softly invalidated
+    /// Whether other replicas still allow an entry, for a request that may get more than is proved. A softly invalidated
     /// response is stale from now on.
-    pub(crate) fn shared_validity(&self, value: &StoreValue, verified: &[StoreValue]) -> Validity {
+    pub(crate) fn shared_validity(&self, value: &StoreValue, permits: Permits<'_>) -> Validity {
         let (Some(store), Some(copy)) = (&self.shared, value.copy()) else { return Validity::Valid };
-        let validity = match store.view.validity(copy) {
-            Validity::Unknown if verified.iter().any(|other| other.is_same(value)) => Validity::Valid,
-            judged => judged,
+        let validity = match (permits.asked.at, value) {
+            (Some((moment, _)), _) => store.view.validity_for(copy, moment),
+            // Whoever finds a running fill follows it from now on.
+            (None, StoreValue::Response(stored)) if stored.is_filling() => {
+                store.view.validity_for(copy, store.view.moment())
+            }
+            (None, _) => store.view.validity(copy),
+        };
+        let validity = match (validity, value) {
+            (Validity::Unknown, _) if permits.verified.iter().any(|other| other.is_same(value)) => {
+                Validity::Valid
+            }
+            // It only selects variants, each of which is judged itself.
+            (Validity::Unknown, StoreValue::Varies(_)) if !store.view.serves_copies() => Validity::Valid,
+            (judged, _) => judged,
         };
         self.allow_stale(validity, value)
+    }
+
+    /// Whether the fill of another request began late enough for one that has asked then. While Redis is lost nobody knows
+    /// what was invalidated before.
+    pub(crate) fn may_follow(&self, follower: &Follower<Key, StoreValue>, asked: Asked) -> bool {
+        let (Some(store), Some((_, at))) = (&self.shared, asked.at) else { return true };
+        store.view.serves_copies() || at.saturating_sub(follower.began()) <= store.view.max_lag()
+    }
+
+    /// Whether only those who wait for a response get it: Redis is lost.
+    pub(crate) fn serves_waiting_requests_only(&self) -> bool {
+        self.shared.as_ref().is_some_and(|store| !store.view.serves_copies())
     }
 
     /// Whether a tag of a shared entry is one of its handler.

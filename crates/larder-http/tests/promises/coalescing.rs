@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use larder_http::{Cached, Outcome, Reason, RequestFields};
+use larder_http::{Access, Cached, Outcome, Reason, RequestFields, Scope};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
@@ -102,6 +102,60 @@ async fn hit_for_miss_lasts_ten_seconds() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn hit_for_miss_is_prolonged_by_each_response_that_is_not_stored() {
+    let site = Site::with(
+        |builder| builder.max_body_bytes(10),
+        |request, _| async move {
+            match request.uri().path() {
+                "/plain" => plain("x"),
+                _ => cached("0123456789a"),
+            }
+        },
+    );
+    for (target, reason) in [("/plain", "not-opted-in"), ("/long", "body-too-large")] {
+        assert_eq!(site.get(target).await.cache_status(), format!("fwd=uri-miss; detail={reason}"));
+        for _ in 0..5 {
+            site.clock.advance(SECOND * 6);
+            assert_eq!(site.get(target).await.cache_status(), "fwd=uri-miss; detail=hit-for-miss");
+        }
+        site.clock.advance(SECOND * 10);
+        assert_eq!(site.get(target).await.cache_status(), format!("fwd=uri-miss; detail={reason}"));
+    }
+}
+
+/// The gate has denied the first request. Nobody knows whom it allows: each of the others may fill the response.
+#[tokio::test]
+async fn requests_for_a_guarded_resource_do_not_wait_in_vain() {
+    let permits = Arc::new(Semaphore::new(1));
+    let of_handler = permits.clone();
+    let site = Site::with(
+        |builder| {
+            builder.gate(|head| {
+                let user = head.headers.get("user").map(|user| user.to_str().unwrap().to_owned());
+                std::future::ready(user.map_or(Access::Denied, Access::AllowedAs))
+            })
+        },
+        move |_, call| {
+            let permits = of_handler.clone();
+            async move {
+                permits.acquire().await.unwrap().forget();
+                with_cached(plain(call.to_string()), Cached::ttl(MINUTE).scope(Scope::Gated))
+            }
+        },
+    );
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=gate");
+    let tasks = start_many(&site, 3).await;
+    assert_eq!(site.calls(), 4, "none waits");
+    permits.add_permits(4);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().cache_status(), "fwd=uri-miss; detail=gate");
+    }
+    let as_ann = || get("/", &[("user", "ann")]);
+    assert_eq!(site.send(as_ann()).await.cache_status(), "fwd=uri-miss; stored");
+    assert_eq!(site.send(as_ann()).await.cache_status(), "hit; ttl=60");
 }
 
 #[tokio::test]

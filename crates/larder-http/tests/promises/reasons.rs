@@ -8,7 +8,7 @@ use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Frame;
 use larder_http::{
-    Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason, RequestFields, Scope,
+    Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason, RequestFields, Scope, Stats,
 };
 use tokio::sync::mpsc;
 use tower::{Layer, ServiceExt, service_fn};
@@ -18,8 +18,7 @@ use crate::support::*;
 #[tokio::test(start_paused = true)]
 async fn every_reason_is_reached_and_reported() {
     for reason in Reason::ALL {
-        let Seen { statuses, cache } = reach(*reason).await;
-        let stats = cache.stats();
+        let Seen { statuses, stats } = reach(*reason).await;
         let is_counted = stats.bypassed.iter().chain(&stats.unstored).any(|(counted, _)| counted == reason);
         let detail = format!("detail={reason}");
         let is_sent = statuses.iter().any(|status| status.ends_with(&detail));
@@ -49,10 +48,10 @@ fn every_reason_is_documented() {
     assert!(unknown.is_empty(), "docs/cache-status.md: {unknown:?} are no reasons");
 }
 
-/// What requests got, and the cache that counted them.
+/// What requests got, and the counters of their cache.
 struct Seen {
     statuses: Vec<String>,
-    cache: HttpCache,
+    stats: Stats,
 }
 
 /// Sends requests to a site, one after another.
@@ -61,7 +60,7 @@ async fn sent(site: Site, requests: impl IntoIterator<Item = Request<String>>) -
     for request in requests {
         statuses.push(site.send(request).await.cache_status().to_owned());
     }
-    Seen { statuses, cache: site.cache }
+    Seen { statuses, stats: site.cache.stats() }
 }
 
 /// Reaches the reason with one request to a site that caches everything.
@@ -91,7 +90,7 @@ async fn by_body(length: Option<&'static str>, frames: Vec<Part>) -> Seen {
     let (site, replies) = streaming(length);
     replies.send(reply(frames)).unwrap();
     let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
-    Seen { statuses: vec![status_of(&response)], cache: site.cache }
+    Seen { statuses: vec![status_of(&response)], stats: site.cache.stats() }
 }
 
 fn status_of<B>(response: &http::Response<B>) -> String {
@@ -107,7 +106,7 @@ async fn by_request_body(body: Body) -> Seen {
     let service = cache.layer().body_rules(rules).layer(handler);
     let request = Request::post("/").header("host", "site.example").body(body).unwrap();
     let response = service.oneshot(request).await.unwrap();
-    Seen { statuses: vec![status_of(&response)], cache }
+    Seen { statuses: vec![status_of(&response)], stats: cache.stats() }
 }
 
 /// Reaches the reason with a body sent to a GraphQL endpoint, whose response has errors or is not JSON if the body says
@@ -124,7 +123,7 @@ async fn by_graphql(body: &str) -> Seen {
     let request =
         Request::post("/").header("host", "site.example").header("content-type", "application/json");
     let response = service.oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
-    Seen { statuses: vec![status_of(&response)], cache }
+    Seen { statuses: vec![status_of(&response)], stats: cache.stats() }
 }
 
 /// Reaches the reason with two concurrent requests to a handler that replies after a minute.
@@ -140,7 +139,7 @@ async fn by_second_request(options: fn(Builder) -> Builder) -> Seen {
     for task in tasks {
         statuses.push(status_of(&task.await.unwrap().unwrap()));
     }
-    Seen { statuses, cache: site.cache }
+    Seen { statuses, stats: site.cache.stats() }
 }
 
 /// Reaches the reason with the gate's verdict on a request for a long response of this scope.
@@ -150,6 +149,25 @@ async fn by_gate(access: Access, scope: Scope) -> Seen {
         move |_, _| async move { with_cached(plain(vec![1; 20_000]), Cached::ttl(MINUTE).scope(scope)) },
     );
     sent(site, [get("/", &[])]).await
+}
+
+/// Reaches the reason with requests to a replica whose Redis does not exist.
+async fn without_redis() -> Seen {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let redis = larder::Cache::builder("site").ttl(MINUTE).redis(url).disconnected(Duration::ZERO);
+    let redis = redis.max_lag(Duration::from_millis(10)).build().unwrap();
+    let cache = HttpCache::builder().shared(redis.shared("http")).build().unwrap();
+    let handler = service_fn(|_: Request<String>| async { Ok::<_, Infallible>(cached("x")) });
+    let (service, mut statuses) = (cache.layer().layer(handler), Vec::new());
+    let deadline = std::time::Instant::now() + MINUTE;
+    while !statuses.last().is_some_and(|status: &String| status.ends_with("redis-lost")) {
+        assert!(std::time::Instant::now() < deadline, "redis is not lost: {statuses:?}");
+        statuses.push(status_of(&service.clone().oneshot(get("/", &[])).await.unwrap()));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Seen { statuses, stats: cache.stats() }
 }
 
 async fn reach(reason: Reason) -> Seen {
@@ -217,14 +235,14 @@ async fn reach(reason: Reason) -> Seen {
             let task = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
             settle().await;
             site.cache.purge_all();
-            Seen { statuses: vec![status_of(&task.await.unwrap().unwrap())], cache: site.cache }
+            Seen { statuses: vec![status_of(&task.await.unwrap().unwrap())], stats: site.cache.stats() }
         }
         Reason::Streaming => {
             let (site, replies) = streaming(None);
             let (_frames, receiver) = mpsc::unbounded_channel();
             replies.send(receiver).unwrap();
             let response = site.service.clone().oneshot(get("/", &[])).await.unwrap();
-            Seen { statuses: vec![status_of(&response)], cache: site.cache }
+            Seen { statuses: vec![status_of(&response)], stats: site.cache.stats() }
         }
         Reason::NotOptedIn => by_reply(|_| plain("x")).await,
         Reason::Forbidden => {
@@ -284,12 +302,12 @@ async fn reach(reason: Reason) -> Seen {
             let cache = HttpCache::builder().build().unwrap();
             let inner = service_fn(|_: Request<String>| async { Err::<Reply, _>(io::Error::other("down")) });
             assert!(cache.layer().layer(inner).oneshot(get("/", &[])).await.is_err());
-            Seen { statuses: Vec::new(), cache }
+            Seen { statuses: Vec::new(), stats: cache.stats() }
         }
         Reason::HandlerPanic => {
             let site = Site::new(|_, _| async { panic!("on purpose") });
             assert!(tokio::spawn(site.service.clone().oneshot(get("/", &[]))).await.is_err());
-            Seen { statuses: Vec::new(), cache: site.cache }
+            Seen { statuses: Vec::new(), stats: site.cache.stats() }
         }
         Reason::Refused => {
             let site = Site::with(|b| b.max_bytes(8192), |_, _| async { cached(vec![b'x'; 10_000]) });
@@ -305,8 +323,9 @@ async fn reach(reason: Reason) -> Seen {
             variant("1").await;
             let (first, second) = tokio::join!(variant("2"), variant("3"));
             let statuses = [first, second].iter().map(|reply| reply.cache_status().to_owned()).collect();
-            Seen { statuses, cache: site.cache.clone() }
+            Seen { statuses, stats: site.cache.stats() }
         }
+        Reason::RedisLost => without_redis().await,
         Reason::GraphqlRequest => by_graphql("{}").await,
         Reason::GraphqlBatch => by_graphql("[]").await,
         Reason::GraphqlDocument => by_graphql(r#"{"query":"{a"}"#).await,

@@ -2,6 +2,7 @@
 //!
 //! - `faults`: Redis is killed, a connection is paused, entries are damaged.
 //! - `fills`: one handler among all replicas, and a fresh replica needs none.
+//! - `lost`: without Redis, requests that wait for a handler all get its response.
 //! - `processes`: the same with three processes.
 //! - `purges`: a purge on one replica reaches the others.
 //! - `scopes`: gated and private responses are shared, and each replica asks its gate.
@@ -10,6 +11,7 @@
 
 mod faults;
 mod fills;
+mod lost;
 mod processes;
 mod purges;
 mod scopes;

@@ -1,37 +1,18 @@
 //! Bodies that take time: other replicas wait for their end, and a purge elsewhere ends them for those who follow.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
-use http_body::Frame;
 use http_body_util::{BodyExt, Full};
-use larder_http::{BodyRule, BodyRules, BoxError, Cached, Outcome, Reason};
+use larder_http::{BodyRule, BodyRules, Cached, Outcome, Reason};
 use larder_testkit::{RedisServer, eventually};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tower::{Layer, ServiceExt};
 
-use crate::support::{Replica, cached, field, tagged};
-
-/// A body whose frames arrive through a channel.
-struct Streamed(UnboundedReceiver<&'static str>);
-
-impl http_body::Body for Streamed {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.0.poll_recv(cx).map(|text| text.map(|text| Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
-    }
-}
+use crate::support::{Replica, cached, field, streamed, tagged};
 
 /// A replica whose first body arrives through the channel, and the others at once.
 fn streaming(server: &RedisServer) -> (Replica, UnboundedSender<&'static str>) {
@@ -41,7 +22,7 @@ fn streaming(server: &RedisServer) -> (Replica, UnboundedSender<&'static str>) {
         let body = body.lock().unwrap().take();
         async move {
             match body {
-                Some(frames) => tagged("").map(|_| Streamed(frames).boxed()),
+                Some(frames) => streamed(tagged(""), frames),
                 None => tagged(format!("whole {call}")),
             }
         }
@@ -49,22 +30,13 @@ fn streaming(server: &RedisServer) -> (Replica, UnboundedSender<&'static str>) {
     (replica, frames)
 }
 
-/// The head has arrived; the body is to come.
-async fn open(replica: &Replica) -> (Outcome, impl Future<Output = Result<String, BoxError>> + use<>) {
-    let request = Request::get("/a").header("host", "site.example").body(String::new()).unwrap();
-    let body = replica.service.clone().oneshot(request).await.unwrap().into_body();
-    let outcome = body.outcome().expect("every response has an outcome");
-    let collected = async move { Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec())?) };
-    (outcome, collected)
-}
-
 #[tokio::test]
 async fn streamed_body_is_shared_once_it_is_complete() {
     let Some(server) = RedisServer::start() else { return };
     let (first, frames) = streaming(&server);
     let [other] = Replica::site(&server);
-    let (_, client) = open(&first).await;
-    let (outcome, follower) = open(&first).await;
+    let (_, client) = first.open("/a").await;
+    let (outcome, follower) = first.open("/a").await;
     assert!(matches!(outcome, Outcome::Miss { collapsed: true, .. }), "{outcome:?}");
     let waiting = tokio::spawn(async move { (other.body("/a").await, other.calls()) });
     frames.send("a").unwrap();
@@ -80,13 +52,13 @@ async fn purge_elsewhere_ends_a_running_body_for_its_followers() {
     let Some(server) = RedisServer::start() else { return };
     let (first, frames) = streaming(&server);
     let [other] = Replica::site(&server);
-    let (_, client) = open(&first).await;
-    let (_, follower) = open(&first).await;
+    let (_, client) = first.open("/a").await;
+    let (_, follower) = first.open("/a").await;
     frames.send("old").unwrap();
     assert!(other.cache.purge_tag("t").await.is_everywhere());
     // Only the head: a body that was joined before the purge arrived would not end.
     eventually("requests no longer join it", async || {
-        !matches!(open(&first).await.0, Outcome::Miss { collapsed: true, .. })
+        !matches!(first.open("/a").await.0, Outcome::Miss { collapsed: true, .. })
     })
     .await;
     drop(frames);
@@ -109,8 +81,7 @@ async fn record_that_comes_and_goes_breaks_no_body() {
                     _ = frames.send(part);
                 }
             });
-            let mut reply =
-                cached("", Cached::ttl(Duration::from_millis(50))).map(|_| Streamed(body).boxed());
+            let mut reply = streamed(cached("", Cached::ttl(Duration::from_millis(50))), body);
             if request.headers().contains_key("origin") {
                 reply.headers_mut().insert("vary", "origin".parse().unwrap());
             }
@@ -150,7 +121,7 @@ async fn purge_covers_a_response_that_was_over_before_its_end() {
             let reply = cached(format!(r#"{{"data":{call}}}"#), settings);
             let reply = field(reply, "content-type", "application/json");
             match body {
-                Some(frames) => reply.map(|_| Streamed(frames).boxed()),
+                Some(frames) => streamed(reply, frames),
                 None => reply,
             }
         }

@@ -2,16 +2,20 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
-use larder_http::{Cached, HttpCache, HttpCacheService, Outcome, SharedBuilder, SharedHttpCache};
+use larder_http::{BoxError, Cached, HttpCache, HttpCacheService, Outcome, SharedBuilder, SharedHttpCache};
 use larder_testkit::RedisServer;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -104,6 +108,18 @@ impl Replica {
     pub(crate) async fn body(&self, target: &str) -> String {
         self.get(target).await.body
     }
+
+    /// The head has arrived; the body is to come.
+    pub(crate) async fn open(
+        &self,
+        target: &str,
+    ) -> (Outcome, impl Future<Output = Result<String, BoxError>> + use<>) {
+        let request = Request::get(target).header("host", "site.example").body(String::new()).unwrap();
+        let body = self.service.clone().oneshot(request).await.unwrap().into_body();
+        let outcome = body.outcome().expect("every response has an outcome");
+        let collected = async move { Ok(String::from_utf8(body.collect().await?.to_bytes().to_vec())?) };
+        (outcome, collected)
+    }
 }
 
 #[derive(Debug)]
@@ -112,6 +128,33 @@ pub(crate) struct Answer {
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
     pub(crate) outcome: Outcome,
+}
+
+impl Answer {
+    /// `Cache-Status`, without the name of the cache.
+    pub(crate) fn cache_status(&self) -> &str {
+        self.headers["cache-status"].to_str().unwrap().strip_prefix("larder; ").unwrap()
+    }
+}
+
+/// A body whose frames arrive through a channel.
+struct Streamed(UnboundedReceiver<&'static str>);
+
+impl http_body::Body for Streamed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.0.poll_recv(cx).map(|text| text.map(|text| Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
+    }
+}
+
+/// The reply with a body whose frames arrive through a channel.
+pub(crate) fn streamed(reply: Reply, frames: UnboundedReceiver<&'static str>) -> Reply {
+    reply.map(|_| Streamed(frames).boxed())
 }
 
 /// A 200 whose handler does not opt in.

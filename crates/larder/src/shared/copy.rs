@@ -2,7 +2,9 @@
 
 use super::SharedView;
 use crate::node::entry::{EntryState, Validity, nanos};
+use crate::node::ledger::LedgerJudgement;
 use crate::node::validity::Proof;
+use crate::policy::Prefer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::MutexGuard;
@@ -67,7 +69,54 @@ impl KeyPosition {
     }
 }
 
+/// The moment at which a caller has asked, and what this node knew then; see [`SharedView::validity_for`].
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMoment {
+    at: Duration,
+    epoch: u64,
+}
+
 impl SharedView {
+    /// This moment, for a caller that may wait for the load of another one.
+    pub fn moment(&self) -> SharedMoment {
+        let node = self.node();
+        SharedMoment { at: node.now(), epoch: node.ledger.epoch() }
+    }
+
+    /// As [`SharedView::validity`], for a caller that has asked at this moment and has waited since: it may also have the
+    /// bytes of a load that began later, or at most `max_lag` before, unless this node knows of an invalidation between
+    /// the two. So callers that wait for one load all get its bytes, also while Redis does not reply.
+    ///
+    /// Cost: that of [`SharedView::validity`], and a shared lock if this node has learnt of an invalidation since the load
+    /// began.
+    pub fn validity_for(&self, copy: &SharedCopy, asked: SharedMoment) -> Validity {
+        let (node, state) = (self.node(), &copy.state);
+        match self.validity(copy) {
+            Validity::Unknown
+                if state.is_valid_since(asked.at)
+                    && (state.epoch >= asked.epoch || node.ledger.judge(state) == LedgerJudgement::VALID) =>
+            {
+                Validity::Valid
+            }
+            validity => validity,
+        }
+    }
+
+    /// Whether copies may be served to callers that did not wait for their load: false once Redis has not replied for
+    /// longer than [`Builder::disconnected`](crate::Builder::disconnected), unless
+    /// [`Prefer::Availability`] is set. Cost: three atomic reads.
+    pub fn serves_copies(&self) -> bool {
+        let node = self.node();
+        node.settings.prefer == Prefer::Availability
+            || !node.redis_is_lost()
+            || node.trust.is_within_disconnected()
+    }
+
+    /// How long an invalidation takes at most to reach this node: [`Builder::max_lag`](crate::Builder::max_lag).
+    pub fn max_lag(&self) -> Duration {
+        self.node().trust.max_lag()
+    }
+
     /// Whether a copy may be served now: [`Validity::Valid`], or [`Validity::Stale`] within its grace period. A dead copy
     /// stays dead. Ask [`SharedView::revalidate`] about an unknown one.
     ///

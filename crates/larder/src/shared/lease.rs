@@ -65,7 +65,7 @@ impl SharedLease {
     /// What judges the bytes of this load while Redis does not have them: those of a load that is still running, or that
     /// are kept on this node only. It is dead after an invalidation since the start of the load.
     pub fn copy(&self, options: &WriteOptions) -> SharedCopy {
-        self.copy_as(None, self.lifetime(options), self.tags(options))
+        self.unconfirmed(self.copy_as(None, self.lifetime(options), self.tags(options)))
     }
 
     /// A lease that this load has found out to need: for another key, or for its own if it is
@@ -124,7 +124,7 @@ impl SharedLease {
     }
 
     async fn store(self, bytes: Vec<u8>, options: &WriteOptions) -> Committed {
-        let LoadStart { view, redis_key, state, at, started, .. } = &self.start;
+        let LoadStart { view, redis_key, state, started, .. } = &self.start;
         let (coordinator, node) = (view.coordinator(), view.node());
         let (cost, id) = (started.elapsed(), self.condition.id());
         node.observers.counts.load_latency.record(cost);
@@ -141,7 +141,7 @@ impl SharedLease {
             Err(error) => {
                 node.observers.emit(|| Event::EncodeFailed { key: EventKey::new(redis_key) });
                 node.observers.report(&CacheError::Encode(error));
-                return Committed::Here(self.copy_as(None, lifetime, tags));
+                return Committed::Here(self.unconfirmed(self.copy_as(None, lifetime, tags)));
             }
         };
         drop(bytes);
@@ -154,10 +154,7 @@ impl SharedLease {
         let outcome = coordinator.store(vec![request]).await.pop().unwrap_or(StoreOutcome::Unknown);
         let copy = self.copy_as(id, lifetime, tags);
         node.observers.emit(|| Event::Loaded { key: EventKey::new(redis_key), ok: true });
-        if outcome != StoreOutcome::Stored {
-            // The key may have been invalidated since the load started.
-            copy.state.set_validated_at(at.saturating_add(node.trust.max_lag()));
-        }
+        let copy = if outcome == StoreOutcome::Stored { copy } else { self.unconfirmed(copy) };
         let committed = match outcome {
             StoreOutcome::Stored => Committed::Everywhere(copy),
             StoreOutcome::Unknown => {
@@ -176,6 +173,13 @@ impl SharedLease {
             held.end();
         }
         committed
+    }
+
+    /// A copy whose key may have been invalidated since the load started.
+    fn unconfirmed(&self, copy: SharedCopy) -> SharedCopy {
+        let max_lag = self.start.view.max_lag();
+        copy.state.set_validated_at(self.start.at.saturating_add(max_lag));
+        copy
     }
 
     fn lifetime(&self, options: &WriteOptions) -> Lifetime {

@@ -16,7 +16,7 @@ mod copy;
 mod lease;
 mod lookup;
 
-pub use copy::SharedCopy;
+pub use copy::{SharedCopy, SharedMoment};
 pub use lease::{Committed, SharedLease};
 pub use lookup::{SharedFetch, SharedReload, SharedValue};
 
