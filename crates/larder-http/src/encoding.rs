@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE,
 };
 use http::{HeaderMap, HeaderValue};
 
@@ -16,6 +16,7 @@ use crate::chunks::Chunks;
 use crate::control::list_members;
 use crate::entry::{StoreValue, StoredResponse};
 use crate::key::Key;
+use crate::range;
 
 /// Shorter bodies are not encoded: the gain is less than a packet.
 const MIN_BODY_BYTES: usize = 1024;
@@ -154,28 +155,30 @@ fn is_compressible(content_type: &[u8]) -> bool {
         || exact.contains(&&media_type[..])
 }
 
+/// The quality of a coding by `Accept-Encoding`, in thousandths; `None` if the field does not tell.
+fn quality_of(request: &HeaderMap, name: &str) -> Option<u32> {
+    let mut any = None;
+    for member in request.get_all(ACCEPT_ENCODING).iter().flat_map(|line| list_members(line.as_bytes())) {
+        let mut parts = member.split(|b| *b == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let quality = parts.next().map_or(1000, quality);
+        if coding.eq_ignore_ascii_case(name.as_bytes()) {
+            return Some(quality);
+        }
+        if coding == b"*" {
+            any = Some(quality);
+        }
+    }
+    any
+}
+
 /// The offered coding that the client prefers, unless it prefers none; of equals, the first offered one (RFC 9110,
 /// 12.5.3).
 fn preferred(request: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
-    let quality_of = |name: &str| {
-        let mut any = None;
-        for member in request.get_all(ACCEPT_ENCODING).iter().flat_map(|line| list_members(line.as_bytes())) {
-            let mut parts = member.split(|b| *b == b';').map(<[u8]>::trim_ascii);
-            let coding = parts.next().unwrap_or_default();
-            let quality = parts.next().map_or(1000, quality);
-            if coding.eq_ignore_ascii_case(name.as_bytes()) {
-                return Some(quality);
-            }
-            if coding == b"*" {
-                any = Some(quality);
-            }
-        }
-        any
-    };
-    let unencoded = quality_of("identity").unwrap_or(0);
+    let unencoded = quality_of(request, "identity").unwrap_or(0);
     let mut best = None;
     for coding in offered {
-        let quality = quality_of(coding.as_str()).unwrap_or(0);
+        let quality = quality_of(request, coding.as_str()).unwrap_or(0);
         if quality > 0 && quality >= unencoded && best.is_none_or(|(_, other)| quality > other) {
             best = Some((*coding, quality));
         }
@@ -215,6 +218,25 @@ pub(crate) fn select(
         });
     }
     None
+}
+
+/// The sibling that a range is of: that of which the client has a part already. Any other range is of the body as it is: a
+/// client that asks for one part after the other must not get parts of two representations, of which one is made meanwhile.
+pub(crate) fn select_for_range(
+    cache: &HttpCache,
+    stored: &Arc<StoredResponse>,
+    request: &HeaderMap,
+) -> Option<Arc<StoredResponse>> {
+    if !request.contains_key(IF_RANGE) {
+        return None;
+    }
+    let accepted = cache.core().codings.offered.iter().filter(|coding| {
+        let quality = quality_of(request, coding.as_str());
+        quality.is_some_and(|quality| quality > 0)
+    });
+    let siblings = stored.siblings()?;
+    let ready = accepted.filter_map(|coding| siblings.0[*coding as usize].response.get()?.as_ref());
+    ready.into_iter().find(|sibling| range::if_range_matches(request, sibling.headers())).cloned()
 }
 
 /// Encodes the body, and charges the result to the entry.

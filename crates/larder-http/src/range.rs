@@ -52,7 +52,7 @@ pub(crate) fn requested_range(request: &HeaderMap, stored: &HeaderMap, len: usiz
 
 /// Whether `If-Range`, if present, has the strong entity tag of the stored body. A date never matches: two bodies may
 /// have the same date.
-fn if_range_matches(request: &HeaderMap, stored: &HeaderMap) -> bool {
+pub(crate) fn if_range_matches(request: &HeaderMap, stored: &HeaderMap) -> bool {
     let mut lines = request.get_all(IF_RANGE).iter();
     match (lines.next(), lines.next()) {
         (None, _) => true,

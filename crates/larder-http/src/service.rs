@@ -261,7 +261,11 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     ) -> Response<Body<B>> {
         let core = self.cache().core();
         #[cfg(feature = "compression")]
-        let encoded = self.encoded_sibling(request, body_key, stored);
+        let encoded = match traits.fields.has(FieldSet::RANGE) {
+            // Also for a HEAD: it tells the length of what the ranges are of.
+            true => encoding::select_for_range(self.cache(), stored, request.headers()),
+            false => self.encoded_sibling(request, body_key, stored),
+        };
         #[cfg(not(feature = "compression"))]
         let encoded = None;
         let replayed = encoded.as_ref().unwrap_or(stored);

@@ -88,15 +88,67 @@ async fn each_representation_has_its_own_validator() {
 }
 
 #[tokio::test]
-async fn range_concerns_the_selected_representation() {
+async fn ranges_are_of_the_plain_body_whatever_is_accepted() {
     let site = site();
     site.get("/").await;
-    let whole = encoded(&site, "gzip").await;
-    let part = site.send(get("/", &[("accept-encoding", "gzip"), ("range", "bytes=2-9")])).await;
-    assert_eq!(part.status, StatusCode::PARTIAL_CONTENT);
-    assert_eq!(part.header("content-encoding"), Some("gzip"));
-    assert_eq!(part.header("etag"), whole.header("etag"));
-    assert_eq!(part.body, whole.body[2..10]);
+    let text = text();
+    for coding in ["gzip", "br", "zstd"] {
+        // That of python-requests, whose first range may come before there is a sibling, and the next ones after.
+        let accepted = format!("{coding}, deflate");
+        let whole = encoded(&site, &accepted).await;
+        let length = whole.body.len();
+        for (first, last) in [(0, 9), (length, length + 9), (LEN - 9, LEN - 1)] {
+            let range = format!("bytes={first}-{last}");
+            let fields = [("accept-encoding", &*accepted), ("range", &*range)];
+            let part = site.send(get("/", &fields)).await;
+            assert_eq!(part.status, StatusCode::PARTIAL_CONTENT, "{coding} {range}");
+            assert_eq!(
+                (part.header("content-encoding"), &part.body[..]),
+                (None, &text.as_bytes()[first..=last])
+            );
+            let head = site.send(request("HEAD", "/", &fields)).await;
+            assert_eq!((head.status, head.header("content-encoding")), (StatusCode::OK, None));
+            assert_eq!(head.header("content-length"), Some(&*LEN.to_string()));
+            assert_eq!(head.header("etag"), part.header("etag"));
+        }
+        let past = [("accept-encoding", &*accepted), ("range", "bytes=10000-")];
+        let past = site.send(get("/", &past)).await;
+        assert_eq!(past.status, StatusCode::RANGE_NOT_SATISFIABLE);
+        assert_eq!(past.header("content-range"), Some("bytes */10000"));
+    }
+    assert_eq!(site.calls(), 1);
+}
+
+#[tokio::test]
+async fn range_is_of_the_sibling_that_if_range_names() {
+    let site = site();
+    site.get("/").await;
+    for (coding, other) in [("gzip", "br"), ("br", "zstd"), ("zstd", "gzip")] {
+        let whole = encoded(&site, coding).await;
+        let etag = whole.header("etag").unwrap();
+        let with_range = |accepted, etag| {
+            site.send(get("/", &[("accept-encoding", accepted), ("range", "bytes=2-9"), ("if-range", etag)]))
+        };
+        let (both, refused) = (format!("{other}, {coding};q=0.5"), format!("{coding};q=0"));
+        let part = with_range(&both, etag).await;
+        assert_eq!(
+            (part.status, part.header("content-encoding")),
+            (StatusCode::PARTIAL_CONTENT, Some(coding))
+        );
+        assert_eq!((part.header("etag"), &part.body[..]), (Some(etag), &whole.body[2..10]));
+        for (accepted, etag) in [(other, etag), (coding, "\"other\""), (&*refused, etag)] {
+            let whole = with_range(accepted, etag).await;
+            assert_eq!(
+                (whole.status, whole.header("content-encoding")),
+                (StatusCode::OK, None),
+                "{accepted}"
+            );
+            assert_eq!(whole.body, text());
+        }
+        let plain = site.get("/").await;
+        let part = with_range(coding, plain.header("etag").unwrap()).await;
+        assert_eq!((part.header("content-encoding"), &part.body[..]), (None, &text().as_bytes()[2..10]));
+    }
 }
 
 #[tokio::test]
