@@ -9,6 +9,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Frame;
 
 use crate::chunks::Chunks;
+use crate::control::split_list;
 use crate::graphql::ResponseScan;
 use crate::memory::BodyMemory;
 use crate::status::Reason;
@@ -81,8 +82,11 @@ impl CollectedBody {
     /// Fails if the length of the body differs from its `Content-Length` or from what it announced, or its content may not be
     /// stored.
     pub(crate) fn check_end(&self, headers: &HeaderMap) -> Result<(), Reason> {
+        let size = self.size.to_string();
+        let mut declared = headers.get_all(CONTENT_LENGTH).iter();
         let matches = self.announced.is_none_or(|length| length == self.size as u64)
-            && headers.get_all(CONTENT_LENGTH).iter().all(|length| *length == *self.size.to_string());
+            // Several lengths that are equal mean that one (RFC 9110, 8.6).
+            && declared.all(|line| split_list(line.as_bytes()).all(|length| length == size.as_bytes()));
         if !matches {
             return Err(Reason::BodyLength);
         }

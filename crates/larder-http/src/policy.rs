@@ -361,10 +361,10 @@ fn is_cacheable_error(status: StatusCode) -> bool {
     code >= 300 && !matches!(code, 304 | 400 | 413 | 414 | 431)
 }
 
-/// The highest `Age` of the response: the origin may be behind another cache.
+/// The `Age` of the response: the origin may be behind another cache. Of a list it is the first member (RFC 9111, 5.1).
 fn initial_age(headers: &HeaderMap) -> Duration {
-    let ages = headers.get_all(AGE).iter().map(|age| control::delta_seconds(age.as_bytes()));
-    ages.max().unwrap_or_default()
+    let age = headers.get(AGE).and_then(|line| control::split_list(line.as_bytes()).next());
+    age.map(control::delta_seconds).unwrap_or_default()
 }
 
 fn check_headers(
@@ -501,9 +501,24 @@ mod tests {
     fn s_maxage_limits_ttl_less_the_age() {
         let plan = opted_in(response(200, &[("cache-control", "s-maxage=30"), ("age", "10")])).unwrap();
         assert_eq!((plan.ttl, plan.age), (Duration::from_secs(20), Duration::from_secs(10)));
-        let old = response(200, &[("cache-control", "s-maxage=30"), ("age", "5"), ("age", "30")]);
+        let old = response(200, &[("cache-control", "s-maxage=30"), ("age", "30"), ("age", "5")]);
         assert_eq!(opted_in(old).unwrap_err(), Reason::ZeroTtl);
         assert_eq!(opted_in(response(200, &[("age", "500")])).unwrap().ttl, MINUTE);
+    }
+
+    #[test]
+    fn age_is_the_first_member_of_a_list() {
+        for (fields, age) in [
+            (&[("age", "7200, 0")][..], 7200),
+            (&[("age", " 0 ,7200")], 0),
+            (&[("age", "7200"), ("age", "0")], 7200),
+            (&[("age", "\"5\",9")], 5),
+            (&[("age", "x, 7200")], 0),
+            (&[("age", ", 7200")], 0),
+            (&[("age", "")], 0),
+        ] {
+            assert_eq!(opted_in(response(200, fields)).unwrap().age, Duration::from_secs(age), "{fields:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName};
 
+use crate::control::list_members;
 use crate::status::CACHE_STATUS;
 
 /// The fields of the 200 that a 416 repeats: none that describe a body, and none that would allow to store the error.
@@ -39,7 +40,9 @@ pub(crate) enum BodyRange {
 pub(crate) fn requested_range(request: &HeaderMap, stored: &HeaderMap, len: usize) -> BodyRange {
     let mut lines = request.get_all(RANGE).iter();
     let Some(line) = lines.next() else { return BodyRange::Whole };
-    let supports_bytes = stored.get(ACCEPT_RANGES).is_none_or(|units| units == "bytes");
+    let units = stored.get_all(ACCEPT_RANGES).iter().flat_map(|line| list_members(line.as_bytes()));
+    let supports_bytes =
+        !stored.contains_key(ACCEPT_RANGES) || units.into_iter().any(|unit| unit == b"bytes");
     if lines.next().is_some() || !supports_bytes || len == 0 || !if_range_matches(request, stored) {
         return BodyRange::Whole;
     }
@@ -139,6 +142,8 @@ mod tests {
             requested_range(&map(&[(RANGE, "bytes=0-1")]), &map(&[(ACCEPT_RANGES, "none")]), 10),
             BodyRange::Whole
         );
+        let units = map(&[(ACCEPT_RANGES, "lines, bytes")]);
+        assert_eq!(requested_range(&map(&[(RANGE, "bytes=0-1")]), &units, 10), BodyRange::Part(0..2));
         assert_eq!(requested_range(&map(&[(RANGE, "bytes=0-1")]), &HeaderMap::new(), 0), BodyRange::Whole);
     }
 

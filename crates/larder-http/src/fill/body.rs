@@ -17,6 +17,7 @@ use super::{Fill, FillRole, UnticketedFill};
 use crate::body::{BoxError, Rest};
 use crate::buffer::FillBuffer;
 use crate::collect::{CollectStep, CollectedBody};
+use crate::control::split_list;
 use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
 use crate::graphql::ResponseScan;
 use crate::policy::Plan;
@@ -255,6 +256,7 @@ where
 
 /// The length that the head of a response declares.
 fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
-    let in_headers = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let first = headers.get(CONTENT_LENGTH).and_then(|line| split_list(line.as_bytes()).next());
+    let in_headers = first.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
     in_headers.or(hint.exact())
 }
