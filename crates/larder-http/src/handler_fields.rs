@@ -39,7 +39,7 @@ impl HandlerFields {
 
     /// `has_content`: the request has a body, so that its content fields are in the key.
     fn restrict(&self, headers: &mut HeaderMap, has_content: bool, personal: &PersonalTraits) {
-        if !personal.ignored_cookies.is_empty() && headers.contains_key(COOKIE) {
+        if headers.contains_key(COOKIE) {
             remove_ignored_cookies(headers, personal);
         }
         let Some(only) = &self.only else { return };
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn ignored_cookies_are_removed_from_each_line() {
         let lines =
-            [("cookie", "_ga=1; a=b;_ga=2"), ("cookie", " _ga = 3"), ("cookie", "c=d;malformed; e=\"f\"")];
+            [("cookie", "_ga=1; a=b;_ga=2"), ("cookie", " _ga = 3;"), ("cookie", "c=d;;malformed; e=\"f\"")];
         let left = restricted(&HandlerFields::default(), &lines);
         assert_eq!(left, ["cookie: a=b", "cookie: c=d; malformed; e=\"f\""]);
     }

@@ -51,7 +51,8 @@ impl PersonalTraits {
         self.extensions.iter().for_each(|personal| (personal.remove)(extensions));
     }
 
-    /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not ignored.
+    /// Whether the request has a cookie that is not ignored. A malformed one has no name, so it is not ignored; nothing between
+    /// two semicolons, or after the last one, is no cookie.
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         headers.get_all(COOKIE).iter().any(|line| self.cookies(line).next().is_some())
     }
@@ -63,7 +64,7 @@ impl PersonalTraits {
             name.is_some_and(|name| self.ignored_cookies.iter().any(|ignored| ignored.as_bytes() == name))
         };
         let cookies = line.as_bytes().split(|b| *b == b';').map(<[u8]>::trim_ascii);
-        cookies.filter(move |cookie| !is_ignored(cookie))
+        cookies.filter(move |cookie| !cookie.is_empty() && !is_ignored(cookie))
     }
 }
 

@@ -100,12 +100,20 @@ async fn body_exceeding_limit_while_streaming_reaches_client() {
 
 #[tokio::test]
 async fn body_with_wrong_length_is_not_stored() {
-    for length in ["4", "6", "x"] {
+    for length in ["4", "6", "x", "5, 4", "4, 5", "5,"] {
         let (site, replies) = streaming(Some(length));
         replies.send(reply(vec![data("12345")])).unwrap();
         assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; detail=body-length", "{length}");
         assert_eq!(site.cache.stats().entries, 0);
     }
+}
+
+#[tokio::test]
+async fn body_with_its_length_twice_is_stored() {
+    let (site, replies) = streaming(Some("5, 5"));
+    replies.send(reply(vec![data("12345")])).unwrap();
+    assert_eq!(site.get("/").await.cache_status(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/").await.header("content-length"), Some("5"));
 }
 
 #[tokio::test]
