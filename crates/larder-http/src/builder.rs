@@ -28,8 +28,8 @@ use crate::stats::Counters;
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
 /// The maximum number of hit-for-miss keys.
 const HIT_FOR_MISS_KEYS: u64 = 65_536;
-/// The maximum number of resources that are known to be public after their responses have expired.
-const KNOWN_PUBLIC_KEYS: u64 = 65_536;
+/// The maximum number of resources of which something is known without a stored response.
+const KNOWN_RESOURCES: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 /// A deadline in a year can be computed on every clock.
 const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -308,7 +308,7 @@ impl Builder {
         Ok(HttpCache::from_core(CacheCore {
             store: store.store,
             hit_for_miss: store.hit_for_miss,
-            known_public: store.known_public,
+            known_resources: store.known_resources,
             purges: store.purges,
             unticketed_fills: store.unticketed_fills,
             has_seen_rewritten: AtomicBool::new(false),
@@ -341,7 +341,7 @@ impl Builder {
 pub(crate) struct StoreState {
     pub(crate) store: Cache<Key, StoreValue>,
     hit_for_miss: Cache<PurgeKey, ()>,
-    known_public: Cache<PurgeKey, ()>,
+    known_resources: Cache<PurgeKey, ()>,
     purges: Arc<Purges>,
     unticketed_fills: Arc<AtomicUsize>,
     running_fills: Arc<AtomicUsize>,
@@ -356,11 +356,11 @@ impl StoreState {
     fn new(max_bytes: u64, max_fill_bytes: u64, clock: Clock) -> Result<StoreState, BuildError> {
         let weigh = |key: &Key, value: &StoreValue| (key.as_bytes().len() + value.bytes()) as u64;
         let hit_for_miss = Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL);
-        let known_public = Cache::builder().entries(KNOWN_PUBLIC_KEYS);
+        let known_resources = Cache::builder().entries(KNOWN_RESOURCES);
         Ok(StoreState {
             store: Cache::builder().weight(max_bytes, weigh).clock(clock.clone()).build()?,
             hit_for_miss: hit_for_miss.clock(clock.clone()).build()?,
-            known_public: known_public.clock(clock).build()?,
+            known_resources: known_resources.clock(clock).build()?,
             purges: Arc::new(Purges::new()),
             unticketed_fills: Arc::default(),
             running_fills: Arc::default(),
@@ -377,7 +377,7 @@ impl StoreState {
         StoreState {
             store: core.store.clone(),
             hit_for_miss: core.hit_for_miss.clone(),
-            known_public: core.known_public.clone(),
+            known_resources: core.known_resources.clone(),
             purges: core.purges.clone(),
             unticketed_fills: core.unticketed_fills.clone(),
             running_fills: core.running_fills.clone(),

@@ -48,8 +48,9 @@ pub(crate) struct CacheCore {
     /// The hit-for-miss keys: their last response could not be stored or was too slow, so for a few seconds their
     /// requests do not wait for each other.
     pub(crate) hit_for_miss: Cache<PurgeKey, ()>,
-    /// Resources whose last response was public and did not vary: they have no record that tells it after they expire.
-    pub(crate) known_public: Cache<PurgeKey, ()>,
+    /// What is known of resources without a stored response: that the last one was public, if they have no record that tells
+    /// it, and that a complete body may be stored for a range.
+    pub(crate) known_resources: Cache<PurgeKey, ()>,
     pub(crate) purges: Arc<Purges>,
     /// The number of running fills without a ticket.
     pub(crate) unticketed_fills: Arc<AtomicUsize>,
@@ -457,7 +458,17 @@ impl CacheCore {
     /// Whether requests with credentials may lead and follow fills of this location: its last response had a scope.
     pub(crate) fn is_shared(&self, location: &StoreLocation) -> bool {
         location.scope().is_some()
-            || (location.variant.is_none() && self.known_public.contains(&self.hit_for_miss_key(location)))
+            || (location.variant.is_none() && self.known_resources.contains(&self.hit_for_miss_key(location)))
+    }
+
+    /// Whether the handler may be asked for a complete body, because a request wants a range of it: such a body may be stored,
+    /// and is not too long.
+    pub(crate) fn may_fill_for_range(&self, location: &StoreLocation) -> bool {
+        self.known_resources.contains(&self.range_key(location))
+    }
+
+    pub(crate) fn range_key(&self, location: &StoreLocation) -> PurgeKey {
+        self.purges.purge_key(&[b"\xffranges:", location.resource.as_bytes()].concat())
     }
 
     /// The purge key of the private responses of a principal. No tag that is text has it.

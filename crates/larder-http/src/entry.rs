@@ -273,8 +273,27 @@ impl StoredResponse {
         &self.headers
     }
 
+    /// The response without the outcome: a 304 if the client's copy is current, a part of the body if the request has a range,
+    /// else the complete response.
+    pub(crate) fn respond<B: http_body::Body>(
+        &self,
+        ReplayRequest { headers, fields, head_only }: ReplayRequest<'_>,
+        now_ms: u64,
+    ) -> Response<Body<B>> {
+        let complete = || self.replay(now_ms, head_only);
+        if self.status != StatusCode::OK {
+            complete()
+        } else if fields.has(FieldSet::VALIDATOR) && conditional::not_modified(headers, &self.headers) {
+            self.not_modified(now_ms)
+        } else if fields.has(FieldSet::RANGE) && !head_only {
+            self.replay_part(headers, now_ms).unwrap_or_else(complete)
+        } else {
+            complete()
+        }
+    }
+
     /// The complete response, without the outcome. The body is shared, not copied; a HEAD gets none.
-    pub(crate) fn replay<B: http_body::Body>(&self, now_ms: u64, head_only: bool) -> Response<Body<B>> {
+    fn replay<B: http_body::Body>(&self, now_ms: u64, head_only: bool) -> Response<Body<B>> {
         let body = match &self.body {
             _ if head_only => Body::empty(),
             StoredBody::Complete(chunks) => complete_body(chunks, 0..chunks.len()),
@@ -291,11 +310,7 @@ impl StoredResponse {
 
     /// The part of the body in the request's range, or a 416 if the range is not satisfiable. `None` if the request
     /// gets the complete body.
-    pub(crate) fn replay_part<B: http_body::Body>(
-        &self,
-        request: &HeaderMap,
-        now_ms: u64,
-    ) -> Option<Response<Body<B>>> {
+    fn replay_part<B: http_body::Body>(&self, request: &HeaderMap, now_ms: u64) -> Option<Response<Body<B>>> {
         let StoredBody::Complete(chunks) = &self.body else { return None };
         let (len, mut values) = (chunks.len(), GeneratedValues::new());
         let part = match range::requested_range(request, &self.headers, len) {
@@ -322,7 +337,7 @@ impl StoredResponse {
     }
 
     /// The 304 for a client whose copy is current, without the outcome.
-    pub(crate) fn not_modified<B: http_body::Body>(&self, now_ms: u64) -> Response<Body<B>> {
+    fn not_modified<B: http_body::Body>(&self, now_ms: u64) -> Response<Body<B>> {
         let mut response = self.bodiless(StatusCode::NOT_MODIFIED, &REPEATED_IN_304);
         response.headers_mut().insert(AGE, self.age(now_ms));
         response
@@ -377,8 +392,7 @@ impl ReplayRequest<'_> {
     }
 }
 
-/// The response from the store: a 304 if the client's copy is current, a part of the body if the request has a range,
-/// else the complete response.
+/// The response from the store, counted and with its outcome.
 pub(crate) fn answer<B: http_body::Body>(
     counters: &Counters,
     stored: &StoredResponse,
@@ -387,18 +401,10 @@ pub(crate) fn answer<B: http_body::Body>(
     now_ms: u64,
 ) -> Response<Body<B>> {
     counters.count(outcome);
-    let ReplayRequest { headers, fields, head_only } = request;
-    let complete = || stored.replay(now_ms, head_only);
-    let mut response = if stored.status() != StatusCode::OK {
-        complete()
-    } else if fields.has(FieldSet::VALIDATOR) && conditional::not_modified(headers, stored.headers()) {
+    let mut response = stored.respond(request, now_ms);
+    if response.status() == StatusCode::NOT_MODIFIED {
         counters.not_modified.add(1);
-        stored.not_modified(now_ms)
-    } else if fields.has(FieldSet::RANGE) && !head_only {
-        stored.replay_part(headers, now_ms).unwrap_or_else(complete)
-    } else {
-        complete()
-    };
+    }
     stored.labels.add_to(response.extensions_mut());
     add_cache_status(&mut response, outcome);
     response

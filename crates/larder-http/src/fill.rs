@@ -36,13 +36,15 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
+pub(crate) use self::body::declared_length;
 use self::call::HandlerCall;
 pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
+pub(crate) use self::store::KNOWN_AFTER_END;
 #[cfg(feature = "shared")]
 pub(crate) use self::store::record_ttl;
 use crate::body::{Body, BoxError};
 use crate::cache::{CacheCore, HttpCache, StoreLocation};
-use crate::entry::StoredResponse;
+use crate::entry::{ReplayRequest, StoredResponse};
 use crate::gate::Requester;
 use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
@@ -140,10 +142,7 @@ where
         let result = self.settle(result);
         let outcome = self.miss_outcome(result.err());
         self.count(outcome);
-        let mut response = match self.client_copy_is_current(head.status, stored.headers()) {
-            true => stored.not_modified(now),
-            false => stored.replay(now, false),
-        };
+        let mut response = stored.respond(ReplayRequest::get(&self.request_headers), now);
         if plan.age < Duration::from_secs(1) {
             // `Age` would say that the response was not made for this request (RFC 9111, 5.1).
             response.headers_mut().remove(AGE);

@@ -7,17 +7,21 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
+use larder_engine::Ttl;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::body::{Body, BoxError};
-use crate::cache::{CacheCore, HttpCache};
+use crate::cache::{CacheCore, HttpCache, StoreLocation};
 use crate::entry;
+use crate::fill::{KNOWN_AFTER_END, declared_length};
+use crate::gate::Scope;
 use crate::handler_fields::has_content;
 use crate::key::Key;
 use crate::policy::{self, CacheCtx, HandlerGuard};
 use crate::purge::PurgeKey;
+use crate::range;
 use crate::status::Outcome;
 
 /// The inner service of a fill, which may continue in its own task.
@@ -59,6 +63,51 @@ pub(crate) enum FollowUp {
     Invalidate(Invalidation),
     /// The key is hit-for-miss: a response that can surely be stored ends that, one that can surely not prolongs it.
     CheckHitForMiss(HitForMissCheck),
+    /// The request has a range: the response tells whether a complete body could be stored.
+    LearnRange(RangeCheck),
+}
+
+/// What is learnt from the response to a range.
+pub(crate) struct RangeCheck {
+    range_key: PurgeKey,
+    public_key: PurgeKey,
+    has_content: bool,
+}
+
+impl RangeCheck {
+    pub(crate) fn new<B>(core: &CacheCore, location: &StoreLocation, request: &Request<B>) -> RangeCheck {
+        RangeCheck {
+            range_key: core.range_key(location),
+            public_key: core.purges.purge_key(location.resource.as_bytes()),
+            has_content: has_content(request),
+        }
+    }
+
+    /// Remembers that the next request for a range may fill the complete body. Only the gate knows who may have a guarded
+    /// one.
+    fn learn<B: http_body::Body>(&self, core: &CacheCore, response: &mut Response<B>, ctx: &CacheCtx) {
+        let length = match response.status() {
+            StatusCode::OK => declared_length(response.headers(), &response.body().size_hint()),
+            StatusCode::PARTIAL_CONTENT => range::complete_length(response.headers()),
+            _ => None,
+        };
+        if length.is_none_or(|length| length > core.max_body_bytes as u64) {
+            return;
+        }
+        let status = std::mem::replace(response.status_mut(), StatusCode::OK);
+        let plan = policy::plan(response, ctx, &[])
+            .and_then(|plan| core.check_fields_read(response, plan, self.has_content));
+        *response.status_mut() = status;
+        if let Ok(plan) = plan.as_ref()
+            && !plan.is_guarded()
+        {
+            let known_for = || Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END);
+            core.known_resources.insert_with_ttl(self.range_key, (), known_for());
+            if plan.scope == Some(Scope::Public) && plan.vary.is_empty() {
+                core.known_resources.insert_with_ttl(self.public_key, (), known_for());
+            }
+        }
+    }
 }
 
 /// What a response must fulfil to end hit-for-miss.
@@ -205,6 +254,7 @@ where
                 // Before the client gets the response.
                 *this.follow_up = FollowUp::Nothing;
             }
+            FollowUp::LearnRange(check) => check.learn(core, &mut response, handler.ctx()),
             FollowUp::CheckHitForMiss(check) => {
                 core.counters.miss_time.record(check.started.elapsed());
                 check.follow_response(core, &mut response, handler.ctx());

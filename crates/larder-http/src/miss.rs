@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use larder_engine::{FollowOutcome, Follower, Load, Ticket};
 use tokio::sync::oneshot;
@@ -69,7 +69,7 @@ where
             },
         };
         if let Some(stored) = value.and_then(|value| cache.core().valid_response(&location, value, asked)) {
-            if let Err(reason) = requester.check(stored.scope) {
+            if let Err(reason) = check_follower(&stored, &request, &requester) {
                 outcome = Outcome::Bypass(reason);
                 break;
             }
@@ -83,7 +83,7 @@ where
             (request, found) = gate::look_up(&cache, request, guarded, &mut requester, asked).await;
         }
         match found {
-            Ok(Lookup::Found(stored)) => match requester.check(stored.scope) {
+            Ok(Lookup::Found(stored)) => match check_follower(&stored, &request, &requester) {
                 Ok(()) => return Ok(cache.core().answer_collapsed(&stored, request.headers(), true)),
                 Err(reason) => {
                     outcome = Outcome::Bypass(reason);
@@ -107,6 +107,22 @@ where
         }
     }
     Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
+}
+
+/// Whether a request gets this response of another one's fill.
+///
+/// # Errors
+/// Why it does not: it is for others, or the request wants a range, and the body has not arrived.
+fn check_follower<B>(
+    stored: &StoredResponse,
+    request: &Request<B>,
+    requester: &Requester,
+) -> Result<(), Reason> {
+    requester.check(stored.scope)?;
+    match stored.is_filling() && request.headers().contains_key(RANGE) {
+        true => Err(Reason::Range),
+        false => Ok(()),
+    }
 }
 
 /// Waits for the fill of another request.
@@ -213,9 +229,10 @@ where
             request = requester.ask(cache.core(), request).await;
         }
         let request_headers = request.headers().clone();
-        // The store needs the complete response; the client's conditions are evaluated afterwards.
-        request.headers_mut().remove(IF_NONE_MATCH);
-        request.headers_mut().remove(IF_MODIFIED_SINCE);
+        // The store needs the complete response; the client's conditions and range are evaluated afterwards.
+        for field in [IF_NONE_MATCH, IF_MODIFIED_SINCE, RANGE, IF_RANGE] {
+            request.headers_mut().remove(field);
+        }
         let fill = Fill {
             cache,
             location,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use http::header::{
     ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, DATE, ETAG, IF_RANGE, RANGE, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_RANGE, DATE, ETAG, IF_RANGE, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderName};
 
@@ -34,6 +34,15 @@ pub(crate) enum BodyRange {
     Part(Range<usize>),
     /// The range starts after the end of the body: 416.
     Unsatisfiable,
+}
+
+/// The length of the complete body, as a 206 states it (RFC 9110, 14.4); `None` for one that states none, or has several
+/// parts.
+pub(crate) fn complete_length(response: &HeaderMap) -> Option<u64> {
+    let mut lines = response.get_all(CONTENT_RANGE).iter();
+    let (unit, range) = lines.next()?.to_str().ok()?.split_once(' ')?;
+    let length = range.rsplit_once('/')?.1.trim();
+    (unit.eq_ignore_ascii_case("bytes") && lines.next().is_none()).then(|| length.parse().ok())?
 }
 
 /// Evaluates `Range` and `If-Range`. Invalid fields are ignored, as the RFC requires.
@@ -145,6 +154,24 @@ mod tests {
         let units = map(&[(ACCEPT_RANGES, "lines, bytes")]);
         assert_eq!(requested_range(&map(&[(RANGE, "bytes=0-1")]), &units, 10), BodyRange::Part(0..2));
         assert_eq!(requested_range(&map(&[(RANGE, "bytes=0-1")]), &HeaderMap::new(), 0), BodyRange::Whole);
+    }
+
+    #[test]
+    fn complete_length_is_that_of_a_single_range() {
+        for (range, length) in [
+            ("bytes 0-1/10", Some(10)),
+            ("Bytes 0-1/ 10 ", Some(10)),
+            ("bytes */10", Some(10)),
+            ("bytes 0-1/*", None),
+            ("bytes 0-1/-1", None),
+            ("bytes 0-1/99999999999999999999", None),
+            ("lines 0-1/10", None),
+            ("bytes", None),
+            ("", None),
+        ] {
+            assert_eq!(complete_length(&map(&[(CONTENT_RANGE, range)])), length, "{range}");
+        }
+        assert_eq!(complete_length(&HeaderMap::new()), None);
     }
 
     #[test]

@@ -36,7 +36,7 @@ use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fields::FieldSet;
 use crate::fill::{Fill, FillRole, RunningFill, UnticketedFill};
-use crate::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation, RangeCheck};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
@@ -467,11 +467,19 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         if traits.head {
             return self.bypass(request, Reason::Head, false);
         }
-        if traits.fields.has(FieldSet::RANGE) {
-            return self.bypass(request, Reason::Range, false);
-        }
         let hit_for_miss_key = core.hit_for_miss_key(&location);
-        if core.hit_for_miss.contains(&hit_for_miss_key) {
+        let is_hit_for_miss = core.hit_for_miss.contains(&hit_for_miss_key);
+        if traits.fields.has(FieldSet::RANGE) {
+            // A handler that serves ranges gets this one, until it is known that a complete body can be stored: a client that
+            // asks for a part of a long file must not get all of it.
+            let may_fill = core.may_fill_for_range(&location)
+                && (requester.credentials.is_none() || core.is_shared(&location));
+            if is_hit_for_miss || !may_fill {
+                let follow_up = FollowUp::LearnRange(RangeCheck::new(core, &location, &request));
+                return self.forward(request, Outcome::Bypass(Reason::Range), follow_up);
+            }
+        }
+        if is_hit_for_miss {
             let outcome = miss_outcome(&location, Reason::HitForMiss);
             let follow_up =
                 FollowUp::CheckHitForMiss(HitForMissCheck::new(hit_for_miss_key, &request, traits.graphql));

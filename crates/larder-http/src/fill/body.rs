@@ -142,7 +142,7 @@ where
         collected: &CollectedBody,
         Storable { status, hint, plan, stamp }: &Storable<'_>,
     ) -> Reply<B> {
-        if self.client.is_none() {
+        if self.client.is_none() || self.wants_part() {
             return Reply::Unsent(head);
         }
         let headers = head.headers.clone();
@@ -255,7 +255,7 @@ where
 }
 
 /// The length that the head of a response declares.
-fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
+pub(crate) fn declared_length(headers: &HeaderMap, hint: &SizeHint) -> Option<u64> {
     let first = headers.get(CONTENT_LENGTH).and_then(|line| split_list(line.as_bytes()).next());
     let in_headers = first.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
     in_headers.or(hint.exact())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RANGE, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
 
@@ -48,7 +48,13 @@ where
     pub(super) fn may_send_before_hash(&self, headers: &HeaderMap, body_bytes: usize) -> bool {
         is_hashed_elsewhere(headers, body_bytes)
             && self.client.is_some()
+            && !self.wants_part()
             && !self.request_headers.contains_key(IF_NONE_MATCH)
+    }
+
+    /// Whether the client wants a range of the body: it waits for the end of the body, which is known to be short enough.
+    pub(super) fn wants_part(&self) -> bool {
+        self.request_headers.contains_key(RANGE)
     }
 
     /// Sends the head to the client before it is known whether the response is stored, with a body that reads from the buffer

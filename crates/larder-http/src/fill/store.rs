@@ -22,8 +22,8 @@ use crate::status::Reason;
 use crate::stream::{Published, Stream};
 use crate::vary::VaryRecord;
 
-/// How much longer than its responses the scope of a resource is known.
-const SCOPE_GRACE: Duration = Duration::from_secs(600);
+/// How much longer than its responses a resource is known.
+pub(crate) const KNOWN_AFTER_END: Duration = Duration::from_secs(600);
 
 impl<B, E> Fill<B, E>
 where
@@ -189,10 +189,10 @@ where
 
     /// Remembers that the resource is public, or forgets it. One that varies has a record, which tells it.
     pub(super) fn remember_scope(&self, plan: &Plan) {
-        let (known, key) = (&self.core().known_public, self.core().hit_for_miss_key(&self.location));
+        let (known, key) = (&self.core().known_resources, self.core().hit_for_miss_key(&self.location));
         match plan.scope {
             Some(Scope::Public) => {
-                known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + SCOPE_GRACE));
+                known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END));
             }
             _ => drop(known.remove(&key)),
         }
@@ -254,7 +254,7 @@ where
         if is_of_requester(reason) {
             // The scope is another one now: requests with credentials do not wait for each other in vain again.
             let core = self.core();
-            core.known_public.remove(&core.hit_for_miss_key(&self.location));
+            core.known_resources.remove(&core.hit_for_miss_key(&self.location));
         }
         // Nor do those that the gate may judge in another way: each of them may store the response.
         if matches!(reason, Reason::Gate | Reason::Scope) && matches!(self.role, FillRole::Leader(_)) {
@@ -293,6 +293,6 @@ fn is_of_requester(reason: Reason) -> bool {
 /// How long the record of a resource is kept. That of one with a scope stays longer than its responses: once it is gone,
 /// requests with credentials do not follow each other.
 pub(crate) fn record_ttl(plan: &Plan) -> Duration {
-    let after = if plan.scope.is_some() { SCOPE_GRACE } else { Duration::ZERO };
+    let after = if plan.scope.is_some() { KNOWN_AFTER_END } else { Duration::ZERO };
     plan.ttl + plan.grace + after
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::BodyExt;
 use larder_http::Cached;
+use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use crate::support::*;
@@ -233,6 +234,112 @@ async fn range_is_served_from_stored_body_and_bypasses_otherwise() {
 }
 
 /// Digests of the content are those of the bytes that are sent (RFC 9530, section 2), and an error is no copy of the page.
+const TEXT: &str = "0123456789";
+
+/// A reply of ten bytes, or of the part in the range `2-4` if the request has it and the handler `serves_ranges`.
+fn maybe_part(request: &http::Request<String>, serves_ranges: bool) -> Reply {
+    match request.headers().get("range") {
+        Some(range) if serves_ranges => {
+            assert_eq!(range, "bytes=2-4");
+            let mut reply = field(plain(&TEXT[2..=4]), "content-range", "bytes 2-4/10");
+            *reply.status_mut() = StatusCode::PARTIAL_CONTENT;
+            reply
+        }
+        _ => plain(TEXT),
+    }
+}
+
+#[tokio::test]
+async fn resource_that_is_asked_for_in_ranges_only_is_stored() {
+    for serves_ranges in [true, false] {
+        let site = Site::new(move |request, _| async move {
+            with_cached(maybe_part(&request, serves_ranges), Cached::ttl(MINUTE))
+        });
+        let part = || get("/", &[("range", "bytes=2-4")]);
+        let first = site.send(part()).await;
+        let (status, body) = if serves_ranges { (206, "234") } else { (200, TEXT) };
+        assert_eq!((first.cache_status(), first.status.as_u16()), ("fwd=bypass; detail=range", status));
+        assert_eq!(first.body, body);
+        for cache_status in ["fwd=uri-miss; stored", "hit; ttl=60"] {
+            let part = site.send(part()).await;
+            assert_eq!((part.cache_status(), part.status), (cache_status, StatusCode::PARTIAL_CONTENT));
+            assert_eq!((part.header("content-range"), &part.body[..]), (Some("bytes 2-4/10"), &b"234"[..]));
+        }
+        assert_eq!((site.get("/").await.body, site.calls()), (TEXT.into(), 2));
+        let behind = site.send(get("/", &[("range", "bytes=10-")])).await;
+        assert_eq!((behind.status, site.calls()), (StatusCode::RANGE_NOT_SATISFIABLE, 2));
+    }
+}
+
+/// A client that asks for a part of a long or personal file must not get all of it.
+#[tokio::test]
+async fn range_of_what_cannot_be_stored_always_reaches_the_handler() {
+    let site = Site::with(
+        |builder| builder.max_body_bytes(9),
+        |request, _| async move {
+            let reply = maybe_part(&request, true);
+            match request.uri().path() {
+                "/long" => with_cached(reply, Cached::ttl(MINUTE)),
+                "/private" => field(with_cached(reply, Cached::ttl(MINUTE)), "cache-control", "private"),
+                "/unknown-length" => {
+                    let mut reply = with_cached(reply, Cached::ttl(MINUTE));
+                    reply.headers_mut().insert("content-range", "bytes 2-4/*".parse().unwrap());
+                    reply
+                }
+                _ => reply,
+            }
+        },
+    );
+    for target in ["/long", "/private", "/unknown-length", "/not-opted-in"] {
+        for _ in 0..3 {
+            let part = site.send(get(target, &[("range", "bytes=2-4")])).await;
+            assert_eq!((part.status, &part.body[..]), (StatusCode::PARTIAL_CONTENT, &b"234"[..]), "{target}");
+            assert_eq!(part.cache_status(), "fwd=bypass; detail=range", "{target}");
+            site.clock.advance(SECOND * 11);
+        }
+    }
+}
+
+/// The response has no scope, so that nobody with credentials may have what others have, or wait for them.
+#[tokio::test]
+async fn range_with_credentials_always_reaches_the_handler() {
+    let site =
+        Site::new(|request, _| async move { with_cached(maybe_part(&request, true), Cached::ttl(MINUTE)) });
+    site.send(get("/", &[("range", "bytes=2-4")])).await;
+    for calls in 2..4 {
+        let part = site.send(get("/", &[("range", "bytes=2-4"), ("cookie", "a=b")])).await;
+        assert_eq!((part.cache_status(), &part.body[..]), ("fwd=bypass; detail=range", &b"234"[..]));
+        assert_eq!(site.calls(), calls);
+    }
+}
+
+/// The body arrives slowly: a client that wants a part of it waits for its end.
+#[tokio::test]
+async fn concurrent_ranges_of_one_resource_call_the_handler_once() {
+    let (site, replies) = streaming(Some("10"));
+    replies.send(reply(vec![data(TEXT)])).unwrap();
+    assert_eq!(site.send(get("/", &[("range", "bytes=2-4")])).await.body, TEXT);
+    let (frames, body) = mpsc::unbounded_channel();
+    replies.send(body).unwrap();
+    let parts = [("bytes=0-3", "0123"), ("bytes=4-", "456789"), ("bytes=-2", "89")];
+    let requests = parts.map(|(range, _)| get("/", &[("range", range)]));
+    let started = requests.map(|request| tokio::spawn(site.service.clone().oneshot(request)));
+    for part in ["01234", "56789"] {
+        settle().await;
+        frames.send(data(part)).unwrap();
+    }
+    drop(frames);
+    for (started, (range, part)) in started.into_iter().zip(parts) {
+        let response = CollectedResponse::read(started.await.unwrap().unwrap()).await.unwrap();
+        assert_eq!(
+            (response.status, &response.body[..]),
+            (StatusCode::PARTIAL_CONTENT, part.as_bytes()),
+            "{range}"
+        );
+    }
+    assert_eq!(site.calls(), 2);
+}
+
 #[tokio::test]
 async fn part_and_416_have_no_fields_of_the_whole_content() {
     let site = Site::new(|_, _| async {
