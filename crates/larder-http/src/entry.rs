@@ -1,6 +1,5 @@
 //! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -105,7 +104,7 @@ pub(crate) struct StoredResponse {
     body: StoredBody,
     tags: Box<[PurgeKey]>,
     /// The tags as the handler named them; empty if the copy has them.
-    tag_names: Box<[Cow<'static, str>]>,
+    tag_names: Box<[Box<str>]>,
     pub(crate) scope: Option<Scope>,
     labels: Labels,
     #[cfg(feature = "axum")]
@@ -507,9 +506,8 @@ impl StoredResponse {
     }
 }
 
-fn names_bytes(names: &[Cow<'static, str>]) -> usize {
-    let on_heap = |name: &Cow<'static, str>| if matches!(name, Cow::Owned(_)) { name.len() } else { 0 };
-    size_of_val(names) + names.iter().map(on_heap).sum::<usize>()
+fn names_bytes(names: &[Box<str>]) -> usize {
+    size_of_val(names) + names.iter().map(|name| name.len()).sum::<usize>()
 }
 
 fn headers_bytes(headers: &HeaderMap) -> usize {

@@ -1,7 +1,6 @@
 //! The purges that a handler asks for. They take effect at once, and again when the handler ends: a load that started in
 //! between may have read the state before the handler's transaction was committed.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +14,7 @@ use crate::cache::HttpCache;
 pub(crate) struct HandlerPurges {
     cache: HttpCache,
     /// The tags to purge again; `None` after the handler has ended.
-    tags: Mutex<Option<HashSet<Cow<'static, str>>>>,
+    tags: Mutex<Option<HashSet<Box<str>>>>,
     /// That of the request, for a shared cache. The handler may purge on a thread that has none.
     #[cfg(feature = "shared")]
     runtime: Option<Handle>,
@@ -33,11 +32,11 @@ impl HandlerPurges {
         }
     }
 
-    pub(crate) fn purge_tag(&self, tag: Cow<'static, str>) {
-        self.purge(&tag);
+    pub(crate) fn purge_tag(&self, tag: &str) {
+        self.purge(tag);
         let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tags) = &mut *tags {
-            tags.insert(tag);
+            tags.insert(tag.into());
         }
     }
 

@@ -56,8 +56,8 @@ const MAX_VALUE_BYTES: usize = 128;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Option<Arc<Vec<Label>>>);
 
-/// A name and a value. Those of a response of another replica are not static.
-type Label = (Cow<'static, str>, Cow<'static, str>);
+/// A name and a value. The name of a response of another replica is not static.
+type Label = (Cow<'static, str>, Box<str>);
 
 impl Labels {
     /// The value of a label.
@@ -71,9 +71,9 @@ impl Labels {
     }
 
     /// Sets a label. A later value replaces an earlier one.
-    pub(crate) fn set(&mut self, name: impl Into<Cow<'static, str>>, value: Cow<'static, str>) {
+    pub(crate) fn set(&mut self, name: impl Into<Cow<'static, str>>, value: &str) {
         let labels = Arc::make_mut(self.0.get_or_insert_default());
-        let (name, value) = (name.into(), cut(value));
+        let (name, value) = (name.into(), cut(value).into());
         match labels.iter().position(|(other, _)| *other == name) {
             Some(position) => labels[position].1 = value,
             None if labels.len() < MAX_LABELS => labels.push((name, value)),
@@ -84,7 +84,7 @@ impl Labels {
     /// Sets the labels of `later` too.
     pub(crate) fn merge(&mut self, later: Labels) {
         for (name, value) in later.0.iter().flat_map(|labels| labels.iter()) {
-            self.set(name.clone(), value.clone());
+            self.set(name.clone(), value);
         }
     }
 
@@ -102,12 +102,9 @@ impl Labels {
 }
 
 /// The longest start of a value that is not too long.
-fn cut(value: Cow<'static, str>) -> Cow<'static, str> {
-    if value.len() <= MAX_VALUE_BYTES {
-        return value;
-    }
+fn cut(value: &str) -> &str {
     let end = (0..=MAX_VALUE_BYTES).rev().find(|end| value.is_char_boundary(*end)).unwrap_or(0);
-    value[..end].to_owned().into()
+    if value.len() <= MAX_VALUE_BYTES { value } else { &value[..end] }
 }
 
 #[cfg(test)]
@@ -117,10 +114,10 @@ mod tests {
     #[test]
     fn later_value_replaces_earlier_one() {
         let (mut nested, mut handler) = (Labels::default(), Labels::default());
-        nested.set("route", "/a".into());
-        nested.set("operation", "list".into());
-        handler.set("route", "/b".into());
-        handler.set("route", "/c".into());
+        nested.set("route", "/a");
+        nested.set("operation", "list");
+        handler.set("route", "/b");
+        handler.set("route", "/c");
         nested.merge(handler);
         assert_eq!(nested.iter().collect::<Vec<_>>(), [("route", "/c"), ("operation", "list")]);
         assert_eq!((nested.get("route"), nested.get("other")), (Some("/c"), None));
@@ -130,8 +127,8 @@ mod tests {
     fn ninth_label_is_ignored() {
         const NAMES: [&str; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         let mut labels = Labels::default();
-        NAMES.iter().for_each(|name| labels.set(*name, "first".into()));
-        labels.set("a", "second".into());
+        NAMES.iter().for_each(|name| labels.set(*name, "first"));
+        labels.set("a", "second");
         assert_eq!(labels.iter().count(), 8);
         assert_eq!((labels.get("a"), labels.get("i")), (Some("second"), None));
     }
@@ -139,8 +136,8 @@ mod tests {
     #[test]
     fn long_value_is_cut_between_characters() {
         let mut labels = Labels::default();
-        labels.set("a", "x".repeat(128).into());
-        labels.set("b", format!("{}é", "x".repeat(127)).into());
+        labels.set("a", &"x".repeat(128));
+        labels.set("b", &format!("{}é", "x".repeat(127)));
         let lengths: Vec<_> = labels.iter().map(|(_, value)| value.len()).collect();
         assert_eq!(lengths, [128, 127]);
     }

@@ -1,7 +1,6 @@
 //! The cache settings of one response: from the handler's return value ([`Cached`]) or from nested code ([`CacheCtx`]).
 //! A response is cached only if one of the two opts in.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,8 +29,10 @@ const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Clone, Debug, Default)]
 struct Settings {
     ttl: Option<Duration>,
+    /// The longest TTL, by what the response was made from. It is no opt-in.
+    limit: Option<Duration>,
     swr: Option<Duration>,
-    tags: Vec<Cow<'static, str>>,
+    tags: Vec<Box<str>>,
     forbidden: Option<&'static str>,
     scope: Option<Scope>,
     errors: Vec<StatusCode>,
@@ -47,6 +48,24 @@ impl Settings {
         self.ttl = Some(self.ttl.map_or(ttl, |lowest| lowest.min(ttl)));
     }
 
+    fn limit_ttl(&mut self, limit: Duration) {
+        self.limit = Some(self.limit.map_or(limit, |lowest| lowest.min(limit)));
+    }
+
+    /// Adds a tag once. One more than a response may have is enough.
+    fn add_tag(&mut self, tag: &str) {
+        if self.tags.len() <= MAX_TAGS && !self.tags.iter().any(|other| **other == *tag) {
+            self.tags.push(tag.into());
+        }
+    }
+
+    /// The response is made from a value of the other cache.
+    #[cfg(feature = "shared")]
+    fn add_value<V>(&mut self, value: &larder::Fetched<V>) {
+        self.limit_ttl(value.remaining_ttl());
+        value.tags().for_each(|tag| self.add_tag(tag));
+    }
+
     fn lower_swr(&mut self, swr: Duration) {
         self.swr = Some(self.swr.map_or(swr, |lowest| lowest.min(swr)));
     }
@@ -55,10 +74,13 @@ impl Settings {
         if let Some(ttl) = other.ttl {
             self.lower_ttl(ttl);
         }
+        if let Some(limit) = other.limit {
+            self.limit_ttl(limit);
+        }
         if let Some(swr) = other.swr {
             self.lower_swr(swr);
         }
-        self.tags.extend(other.tags);
+        other.tags.iter().for_each(|tag| self.add_tag(tag));
         self.errors.extend(other.errors);
         self.forbidden = self.forbidden.or(other.forbidden);
         self.scope = self.scope.max(other.scope);
@@ -100,10 +122,49 @@ impl Cached {
         self
     }
 
+    /// Limits the TTL to what is left of the freshness of something that the response is made from. Of several limits the
+    /// lowest counts; zero means: it is stale, do not store. The grace period is not limited.
+    ///
+    /// ```
+    /// use larder_http::Cached;
+    /// use std::time::Duration;
+    ///
+    /// let fresh_for = Duration::from_secs(7); // what is left of a value from another cache
+    /// let cached = Cached::ttl(Duration::from_secs(60)).limit_ttl(fresh_for);
+    /// ```
+    pub fn limit_ttl(mut self, fresh_for: Duration) -> Cached {
+        self.0.limit_ttl(fresh_for);
+        self
+    }
+
+    /// Declares that the response is made from a value of a [`larder::Cache`]: it is fresh no longer than the value, and has
+    /// its tags, by which both are invalidated together in a cache that shares its responses. A response that is made from a
+    /// stale value is not stored. To ignore how fresh the value is, do not call this, and add [tags](Cached::tag).
+    ///
+    /// ```
+    /// use larder::{Cache, View};
+    /// use larder_http::Cached;
+    /// use std::time::Duration;
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let values = Cache::builder("shop").ttl(Duration::from_secs(10)).build()?;
+    /// let prices: View<str, u32> = values.view("price");
+    /// let price = prices.fetch("jam").load(|_| async { Ok(299) }).await?;
+    /// let cached = Cached::ttl(Duration::from_secs(60)).uses(&price);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "shared")]
+    pub fn uses<V>(mut self, value: &larder::Fetched<V>) -> Cached {
+        self.0.add_value(value);
+        self
+    }
+
     /// Adds a tag, by which [`HttpCache::purge_tag`](crate::HttpCache::purge_tag) purges the response. A response
     /// with more than 128 tags is not stored.
-    pub fn tag(mut self, tag: impl Into<Cow<'static, str>>) -> Cached {
-        self.0.tags.push(tag.into());
+    pub fn tag(mut self, tag: impl AsRef<str>) -> Cached {
+        self.0.add_tag(tag.as_ref());
         self
     }
 
@@ -117,8 +178,8 @@ impl Cached {
 
     /// Sets a label, which a layer outside of the cache reads from [`Labels`], also on a hit. `value` must not identify a
     /// user: a shared response has it for everyone. It replaces a value from nested code.
-    pub fn label(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Cached {
-        self.0.labels.set(name, value.into());
+    pub fn label(mut self, name: &'static str, value: impl AsRef<str>) -> Cached {
+        self.0.labels.set(name, value.as_ref());
         self
     }
 
@@ -156,9 +217,21 @@ impl CacheCtx {
         self.settings().lower_swr(grace);
     }
 
+    /// Limits the TTL by the freshness of something that the response is made from, and is no opt-in; see
+    /// [`Cached::limit_ttl`].
+    pub fn limit_ttl(&self, fresh_for: Duration) {
+        self.settings().limit_ttl(fresh_for);
+    }
+
+    /// Declares that the response is made from a value of a [`larder::Cache`], and is no opt-in; see [`Cached::uses`].
+    #[cfg(feature = "shared")]
+    pub fn uses<V>(&self, value: &larder::Fetched<V>) {
+        self.settings().add_value(value);
+    }
+
     /// Adds a tag; see [`Cached::tag`].
-    pub fn tag(&self, tag: impl Into<Cow<'static, str>>) {
-        self.settings().tags.push(tag.into());
+    pub fn tag(&self, tag: impl AsRef<str>) {
+        self.settings().add_tag(tag.as_ref());
     }
 
     /// Allows statuses other than 200; see [`Cached::cached_errors`].
@@ -167,8 +240,8 @@ impl CacheCtx {
     }
 
     /// Sets a label; see [`Cached::label`].
-    pub fn label(&self, name: &'static str, value: impl Into<Cow<'static, str>>) {
-        self.settings().labels.set(name, value.into());
+    pub fn label(&self, name: &'static str, value: impl AsRef<str>) {
+        self.settings().labels.set(name, value.as_ref());
     }
 
     /// Notes that the response depends on a field of the request.
@@ -195,9 +268,9 @@ impl CacheCtx {
     /// the handler ends, with a response or an error, or because its client has disconnected. A handler may thus call it
     /// before its transaction commits: no response that was made from the state before the commit outlives the handler.
     /// Without a layer it has no effect.
-    pub fn purge_tag(&self, tag: impl Into<Cow<'static, str>>) {
+    pub fn purge_tag(&self, tag: impl AsRef<str>) {
         if let Some(purges) = &self.0.purges {
-            purges.purge_tag(tag.into());
+            purges.purge_tag(tag.as_ref());
         }
     }
 
@@ -248,7 +321,7 @@ pub(crate) struct Plan {
     pub(crate) grace: Duration,
     /// The age that the response already has, from its `Age`.
     pub(crate) age: Duration,
-    pub(crate) tags: Vec<Cow<'static, str>>,
+    pub(crate) tags: Vec<Box<str>>,
     pub(crate) scope: Option<Scope>,
     pub(crate) labels: Labels,
     /// The route of the handler.
@@ -303,6 +376,7 @@ pub(crate) fn plan<B>(
         return Err(Reason::Forbidden);
     }
     let own_ttl = settings.ttl.ok_or(Reason::NotOptedIn)?;
+    let own_ttl = settings.limit.map_or(own_ttl, |limit| own_ttl.min(limit));
     let directives = Directives::parse(response.headers());
     let age = initial_age(response.headers());
     let ttl = directives.s_maxage.map_or(own_ttl, |shared| own_ttl.min(shared.saturating_sub(age)));
@@ -426,7 +500,38 @@ mod tests {
         response.extensions_mut().insert(Cached::ttl(MINUTE).swr(MINUTE).tag("top"));
         let plan = plan(&mut response, &ctx, &[]).unwrap();
         assert_eq!((plan.ttl, plan.grace), (Duration::from_secs(10), MINUTE));
-        assert_eq!(plan.tags, ["deep", "top"]);
+        assert_eq!(plan.tags, ["deep", "top"].map(Box::<str>::from));
+    }
+
+    #[test]
+    fn tags_are_any_text_and_each_once() {
+        let (ctx, owned, shared) =
+            (CacheCtx::default(), "product:7".to_owned(), Arc::<str>::from("product:7"));
+        ctx.ttl(MINUTE);
+        ctx.tag(&owned);
+        ctx.tag(shared);
+        let mut response = response(200, &[]);
+        response.extensions_mut().insert(Cached::ttl(MINUTE).tag(owned).tag("top"));
+        let plan = plan(&mut response, &ctx, &[]).unwrap();
+        assert_eq!(plan.tags, ["product:7", "top"].map(Box::<str>::from));
+    }
+
+    #[test]
+    fn lowest_limit_lowers_the_ttl_and_opts_in_to_nothing() {
+        let ttl_of = |limits: &[u64], own: Option<u64>| {
+            let ctx = CacheCtx::default();
+            limits.iter().for_each(|limit| ctx.limit_ttl(Duration::from_secs(*limit)));
+            let mut response = response(200, &[]);
+            own.map(|own| {
+                response.extensions_mut().insert(Cached::ttl(MINUTE).limit_ttl(Duration::from_secs(own)))
+            });
+            plan(&mut response, &ctx, &[]).map(|plan| plan.ttl.as_secs())
+        };
+        assert_eq!(ttl_of(&[], Some(70)), Ok(60));
+        assert_eq!(ttl_of(&[9, 7, 8], Some(70)), Ok(7));
+        assert_eq!(ttl_of(&[9], Some(5)), Ok(5));
+        assert_eq!(ttl_of(&[9, 0], Some(5)), Err(Reason::ZeroTtl));
+        assert_eq!(ttl_of(&[9], None), Err(Reason::NotOptedIn));
     }
 
     #[test]

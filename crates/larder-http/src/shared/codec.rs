@@ -134,7 +134,7 @@ fn decode_response(mut parts: Parts<'_>) -> Option<SharedResponse<'_>> {
         let name_length = u16::from_le_bytes(parts.take()?);
         let value_length = u16::from_le_bytes(parts.take()?);
         let name = parts.text(name_length)?;
-        labels.set(name, parts.text(value_length)?.into());
+        labels.set(name, &parts.text(value_length)?);
     }
     let lines = u16::from_le_bytes(parts.take()?);
     let mut headers = HeaderMap::new();

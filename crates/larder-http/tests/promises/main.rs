@@ -19,6 +19,7 @@
 //! - `secrecy`: no body is logged.
 //! - `stale`: a stale response is served within the grace period.
 //! - `streaming`: a body that is being filled has many readers, and is held once.
+//! - `values`: a response is fresh no longer than what it is made from.
 //! - `vary`: a variant is served only to requests that select it.
 //! - `views`: several caches share one store.
 //! - `waiting`: what changes while a request waits is in effect when it is answered.
@@ -45,6 +46,7 @@ mod secrecy;
 mod stale;
 mod streaming;
 mod support;
+mod values;
 mod vary;
 mod views;
 mod waiting;

@@ -153,10 +153,8 @@ async fn by_gate(access: Access, scope: Scope) -> Seen {
 
 /// Reaches the reason with requests to a replica whose Redis does not exist.
 async fn without_redis() -> Seen {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let redis = larder::Cache::builder("site").ttl(MINUTE).redis(url).disconnected(Duration::ZERO);
+    let redis = larder::Cache::builder("site").ttl(MINUTE).redis(closed_address());
+    let redis = redis.disconnected(Duration::ZERO);
     let redis = redis.max_lag(Duration::from_millis(10)).build().unwrap();
     let cache = HttpCache::builder().shared(redis.shared("http")).build().unwrap();
     let handler = service_fn(|_: Request<String>| async { Ok::<_, Infallible>(cached("x")) });

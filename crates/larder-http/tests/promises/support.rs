@@ -210,3 +210,9 @@ pub(crate) async fn settle() {
         tokio::task::yield_now().await;
     }
 }
+
+/// The URL of a Redis that does not exist.
+pub(crate) fn closed_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("redis://{}", listener.local_addr().unwrap())
+}

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 fn plan() -> Plan {
     let mut labels = Labels::default();
-    labels.set("route", "/a/{id}".into());
+    labels.set("route", "/a/{id}");
     Plan {
         fields_read: Vec::new(),
         labels,
