@@ -10,6 +10,7 @@
 //! - `keys`: one key, one response.
 //! - `labels`: labels are kept with their entry.
 //! - `opt_in`: nothing is cached unless the handler opts in.
+//! - `pairs`: features that meet on one response do what each does alone.
 //! - `private`: nothing personal is shared.
 //! - `purge`: a purge is final.
 //! - `reasons`: every reason is reached and documented.
@@ -35,6 +36,7 @@ mod inspect;
 mod keys;
 mod labels;
 mod opt_in;
+mod pairs;
 mod private;
 mod purge;
 mod reasons;
