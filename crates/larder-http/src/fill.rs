@@ -65,6 +65,9 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     /// The headers of the request: they select the variant and contain the client's conditions.
     pub(crate) request_headers: HeaderMap,
     pub(crate) requester: Requester,
+    /// The client gets no body.
+    #[cfg(feature = "shared")]
+    pub(crate) head_only: bool,
     pub(crate) _running: RunningFill,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,

@@ -22,6 +22,8 @@ use crate::key::Key;
 use crate::policy::{self, CacheCtx, HandlerGuard};
 use crate::purge::PurgeKey;
 use crate::range;
+#[cfg(feature = "shared")]
+use crate::shared::HomeRuntime;
 use crate::status::Outcome;
 
 /// The inner service of a fill, which may continue in its own task.
@@ -153,17 +155,28 @@ pub(crate) struct Invalidation {
     /// Responses to requests with a body may be stored for the URI, under other keys.
     has_body_keys: bool,
     is_due: bool,
+    #[cfg(feature = "shared")]
+    runtime: HomeRuntime,
 }
 
 impl Invalidation {
     pub(crate) fn new(cache: HttpCache, uri: Key, has_body_keys: bool) -> Invalidation {
-        Invalidation { cache, uri, has_body_keys, is_due: false }
+        Invalidation {
+            #[cfg(feature = "shared")]
+            runtime: HomeRuntime::of(cache.core()),
+            cache,
+            uri,
+            has_body_keys,
+            is_due: false,
+        }
     }
 }
 
 impl Drop for Invalidation {
     fn drop(&mut self) {
         if self.is_due {
+            #[cfg(feature = "shared")]
+            let _entered = self.runtime.enter();
             self.cache.invalidate(self.uri.as_bytes(), self.has_body_keys);
         }
     }

@@ -4,10 +4,9 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-#[cfg(feature = "shared")]
-use tokio::runtime::Handle;
-
 use crate::cache::HttpCache;
+#[cfg(feature = "shared")]
+use crate::shared::HomeRuntime;
 
 /// The purges of one handler.
 #[derive(Debug)]
@@ -15,20 +14,17 @@ pub(crate) struct HandlerPurges {
     cache: HttpCache,
     /// The tags to purge again; `None` after the handler has ended.
     tags: Mutex<Option<HashSet<Box<str>>>>,
-    /// That of the request, for a shared cache. The handler may purge on a thread that has none.
     #[cfg(feature = "shared")]
-    runtime: Option<Handle>,
+    runtime: HomeRuntime,
 }
 
 impl HandlerPurges {
     pub(crate) fn new(cache: HttpCache) -> HandlerPurges {
-        #[cfg(feature = "shared")]
-        let runtime = cache.core().shared.as_ref().and_then(|_| Handle::try_current().ok());
         HandlerPurges {
+            #[cfg(feature = "shared")]
+            runtime: HomeRuntime::of(cache.core()),
             cache,
             tags: Mutex::new(Some(HashSet::new())),
-            #[cfg(feature = "shared")]
-            runtime,
         }
     }
 
@@ -48,7 +44,7 @@ impl HandlerPurges {
 
     fn purge(&self, tag: &str) {
         #[cfg(feature = "shared")]
-        let _entered = self.runtime.as_ref().map(Handle::enter);
+        let _entered = self.runtime.enter();
         self.cache.purge_tag(tag);
     }
 }

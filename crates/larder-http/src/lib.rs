@@ -114,6 +114,7 @@ mod shared;
 mod stats;
 mod status;
 mod stream;
+mod unfilled;
 mod vary;
 
 pub use body::{Body, BoxError, IncompleteBody};

@@ -239,6 +239,8 @@ where
             role,
             request_headers,
             requester,
+            #[cfg(feature = "shared")]
+            head_only: false,
             _running: running,
             client: Some(client),
             first_variant: Default::default(),

@@ -36,7 +36,7 @@ use crate::encoding;
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 use crate::fields::FieldSet;
 use crate::fill::{Fill, FillRole, RunningFill, UnticketedFill};
-use crate::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation, RangeCheck};
+use crate::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation};
 use crate::gate::{self, Guarded, Requester};
 use crate::key::{self, Key, RequestKey};
 use crate::miss::{self, miss_outcome};
@@ -74,7 +74,7 @@ impl<S, K> HttpCacheService<S, K> {
         HttpCacheService(Arc::new(Parts { cache, inner: Mutex::new(inner), body_key }))
     }
 
-    fn cache(&self) -> &HttpCache {
+    pub(crate) fn cache(&self) -> &HttpCache {
         &self.0.cache
     }
 
@@ -382,7 +382,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     /// The 504 for a client that wants a response from the cache or none (RFC 9111, 5.2.1.7).
-    fn only_if_cached<ReqBody, B>(&self) -> AnswerFuture<S, ReqBody, B>
+    pub(crate) fn only_if_cached<ReqBody, B>(&self) -> AnswerFuture<S, ReqBody, B>
     where
         S: Service<Request<ReqBody>, Response = Response<B>>,
         B: http_body::Body,
@@ -439,7 +439,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         })
     }
 
-    fn forward<ReqBody, B>(
+    pub(crate) fn forward<ReqBody, B>(
         &self,
         request: Request<ReqBody>,
         outcome: Outcome,
@@ -461,23 +461,14 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     {
         let Call { mut request, body_key, requester, traits } = call;
         let core = self.cache().core();
-        if traits.only_if_cached {
-            return self.only_if_cached();
-        }
-        if traits.head {
-            return self.bypass(request, Reason::Head, false);
-        }
         let hit_for_miss_key = core.hit_for_miss_key(&location);
         let is_hit_for_miss = core.hit_for_miss.contains(&hit_for_miss_key);
-        if traits.fields.has(FieldSet::RANGE) {
-            // A handler that serves ranges gets this one, until it is known that a complete body can be stored: a client that
-            // asks for a part of a long file must not get all of it.
-            let may_fill = core.may_fill_for_range(&location)
-                && (requester.credentials.is_none() || core.is_shared(&location));
-            if is_hit_for_miss || !may_fill {
-                let follow_up = FollowUp::LearnRange(RangeCheck::new(core, &location, &request));
-                return self.forward(request, Outcome::Bypass(Reason::Range), follow_up);
+        if let Some(reason) = core.why_unfilled(traits, &requester, &location, is_hit_for_miss) {
+            #[cfg(feature = "shared")]
+            if core.shared.is_some() && !is_hit_for_miss {
+                return self.find_elsewhere(request, location, requester, reason);
             }
+            return self.answer_unfilled(request, &location, reason);
         }
         if is_hit_for_miss {
             let outcome = miss_outcome(&location, Reason::HitForMiss);
@@ -543,6 +534,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             role: FillRole::Refresh(StoreValue::Response(stale)),
             request_headers: key_headers,
             requester: Requester::default(),
+            #[cfg(feature = "shared")]
+            head_only: false,
             _running: running,
             client: None,
             first_variant: Default::default(),

@@ -116,13 +116,42 @@ where
     }
 }
 
+/// Asks Redis for the response of a request that calls no handler for it, or not as a fill. Returns the request if Redis has
+/// none for it.
+pub(crate) async fn find<B, E, ReqBody>(
+    fill: &mut Fill<B, E>,
+    mut request: Request<ReqBody>,
+) -> Option<Request<ReqBody>>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let cache = fill.cache.clone();
+    let Some(store) = cache.core().shared.clone() else { return Some(request) };
+    let stamp = fill.core().purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
+    loop {
+        let Some(value) = store.view.read(&redis_key(fill.location.key())).await else { break };
+        if fill.location.is_guarded() {
+            request = fill.requester.ask_again(cache.core(), request).await;
+        }
+        match fill.take(value, &stamp) {
+            Taken::Answered => return None,
+            Taken::Varies => {}
+            Taken::Unusable => break,
+        }
+    }
+    // It may have the ticket of a variant, which others follow.
+    fill.role.promote_follower();
+    Some(request)
+}
+
 /// What became of a value from Redis.
 enum Taken {
     /// It is stored and has answered the client.
     Answered,
     /// It was a record: the fill is now for a variant.
     Varies,
-    /// It is malformed, purged meanwhile, or there is no memory for it.
+    /// It is malformed, purged meanwhile, longer than this replica stores, or there is no memory for it.
     Unusable,
 }
 
@@ -163,7 +192,8 @@ where
         let (ttl, kept_for, age) = (value.remaining_ttl(), value.remaining(), value.age());
         match codec::decode(&key, value.bytes()) {
             Some(SharedEntry::Response(response)) => {
-                if self.requester.check(response.scope).is_err() {
+                let is_long = response.body.len() > self.core().max_body_bytes;
+                if is_long || self.requester.check(response.scope).is_err() {
                     return Taken::Unusable;
                 }
                 let Some(body) = self.keep(response.body) else { return Taken::Unusable };
@@ -229,7 +259,8 @@ where
                 stale => stale,
             };
             let counters = &self.core().counters;
-            let request = ReplayRequest::get(&self.request_headers);
+            let request =
+                ReplayRequest { head_only: self.head_only, ..ReplayRequest::get(&self.request_headers) };
             let response = entry::answer(counters, &stored, request, outcome, now);
             _ = client.send(Ok(response));
         }

@@ -21,13 +21,14 @@ use std::sync::Arc;
 
 use larder::{Listening, RemoteInvalidation, SharedCopy, SharedMoment, SharedView, Validity};
 use larder_engine::{Cache, Follower};
+use tokio::runtime::{EnterGuard, Handle};
 use twox_hash::XxHash3_128;
 
 use crate::cache::{Asked, CacheCore, Permits};
 use crate::entry::StoreValue;
 use crate::key::Key;
 
-pub(crate) use fill::{FillShare, begin};
+pub(crate) use fill::{FillShare, begin, find};
 
 /// What a cache shares with other replicas, and how.
 #[derive(Debug)]
@@ -64,8 +65,8 @@ impl SharedStore {
     }
 
     fn spawn_invalidation(&self, tag: Box<str>) {
-        // A handler that is dropped with its runtime has nobody to tell.
-        if tokio::runtime::Handle::try_current().is_ok() {
+        // Outside of a runtime nobody can be told: see `HomeRuntime`.
+        if Handle::try_current().is_ok() {
             let invalidated = self.view.spawn_invalidation([tag], larder::Invalidation::Hard);
             invalidated.expect("one short tag is never refused");
         }
@@ -74,6 +75,22 @@ impl SharedStore {
     /// Invalidates the entries with one tag, on every replica.
     async fn invalidate(&self, tag: Box<str>) -> larder::Reach {
         reach_of(self.view.invalidate_tags([tag], larder::Invalidation::Hard).await)
+    }
+}
+
+/// The runtime of a request, to which its purges go also from a thread that has none: a handler may purge elsewhere, and the
+/// future of a request may be dropped anywhere.
+#[derive(Clone, Debug)]
+pub(crate) struct HomeRuntime(Option<Handle>);
+
+impl HomeRuntime {
+    /// That of the caller, if the cache has other replicas to tell.
+    pub(crate) fn of(core: &CacheCore) -> HomeRuntime {
+        HomeRuntime(core.shared.as_ref().and_then(|_| Handle::try_current().ok()))
+    }
+
+    pub(crate) fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.0.as_ref().map(Handle::enter)
     }
 }
 

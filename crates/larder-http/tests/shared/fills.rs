@@ -42,6 +42,47 @@ async fn fresh_replica_answers_without_its_handler() {
     assert_eq!((fresh.cache.stats().shared_hits, fresh.cache.stats().hits), (1, 1));
 }
 
+/// What these requests want may be in Redis, although none of them would store it.
+#[tokio::test]
+async fn requests_that_fill_nothing_find_the_response_of_another_replica() {
+    let Some(server) = RedisServer::start() else { return };
+    let handler = |_, _| async { field(tagged("0123456789"), "vary", "accept") };
+    let first = Replica::new(server.url(), handler);
+    first.get("/a").await;
+    let fresh = || Replica::new(server.url(), |_, _| async { panic!("the handler runs again") });
+    for (method, fields, status, body) in [
+        ("HEAD", &[][..], 200, ""),
+        ("GET", &[("range", "bytes=2-4")], 206, "234"),
+        ("GET", &[("cache-control", "only-if-cached")], 200, "0123456789"),
+    ] {
+        let replica = fresh();
+        let found = replica.send(method, "/a", fields).await;
+        assert!(matches!(found.outcome, Outcome::Shared { .. }), "{method} {fields:?}: {:?}", found.outcome);
+        assert_eq!((found.status.as_u16(), &*found.body), (status, body));
+        let length = if status == 206 { "3" } else { "10" };
+        assert_eq!(found.headers["content-length"], length, "{method} {fields:?}");
+        assert!(matches!(replica.get("/a").await.outcome, Outcome::Hit { .. }), "it is stored here now");
+    }
+    let other = fresh().send("GET", "/b", &[("cache-control", "only-if-cached")]).await;
+    assert_eq!(other.cache_status(), "fwd=bypass; detail=only-if-cached");
+    let [calling] = Replica::site(&server);
+    assert_eq!(calling.send("HEAD", "/b", &[]).await.cache_status(), "fwd=bypass; detail=head");
+    assert_eq!(calling.calls(), 1);
+}
+
+#[tokio::test]
+async fn replica_answers_with_no_longer_body_than_it_stores() {
+    let Some(server) = RedisServer::start() else { return };
+    let [first] = Replica::site(&server);
+    let handler = |_, _| async { tagged("own") };
+    let limit = |shared: larder_http::SharedBuilder| shared.options(|options| options.max_body_bytes(2));
+    let small = Replica::with(server.url(), |redis| redis, limit, handler);
+    assert_eq!(first.body("/a").await, "0:1");
+    let own = small.get("/a").await;
+    assert_eq!((&*own.body, own.cache_status()), ("own", "fwd=uri-miss; detail=body-too-large"));
+    assert_eq!(first.body("/a").await, "0:1");
+}
+
 #[tokio::test]
 async fn client_of_a_fresh_replica_may_have_a_current_copy() {
     let Some(server) = RedisServer::start() else { return };

@@ -159,6 +159,28 @@ async fn unsafe_method_invalidates_its_uri_on_other_replicas() {
     eventually("the other replica forgets", async || second.body("/a").await != "0:1").await;
 }
 
+/// The client has left, and what is left of its request is dropped by a thread that knows of no runtime.
+#[tokio::test]
+async fn unsafe_request_that_is_dropped_elsewhere_invalidates_its_uri_on_other_replicas() {
+    let Some(server) = RedisServer::start() else { return };
+    let [other] = Replica::site(&server);
+    let first = Replica::new(server.url(), |request, call| async move {
+        if request.method() == http::Method::POST {
+            std::future::pending::<()>().await;
+        }
+        tagged(format!("first {call}"))
+    });
+    assert_eq!((other.body("/a").await, first.body("/a").await), ("0:1".into(), "0:1".into()));
+    let request = http::Request::post("/a").header("host", "site.example").body(String::new()).unwrap();
+    let mut posted = Box::pin(tower::ServiceExt::oneshot(first.service.clone(), request));
+    let is_pending =
+        std::future::poll_fn(|cx| std::task::Poll::Ready(posted.as_mut().poll(cx).is_pending())).await;
+    assert!(is_pending && first.calls() == 1, "its handler runs");
+    std::thread::spawn(move || drop(posted)).join().unwrap();
+    assert_eq!(first.body("/a").await, "first 2", "at once on this replica");
+    eventually("the other replica forgets", async || other.body("/a").await != "0:1").await;
+}
+
 #[tokio::test]
 async fn purge_by_a_handler_reaches_other_replicas() {
     let Some(server) = RedisServer::start() else { return };
