@@ -24,7 +24,8 @@ impl Token {
     ///
     /// # Errors
     /// [`TokenError`] if the file cannot be read or created, contains no token, or is readable by others.
-    pub fn load_or_create(folder: &Path) -> Result<Token, TokenError> {
+    pub fn load_or_create(folder: impl AsRef<Path>) -> Result<Token, TokenError> {
+        let folder = folder.as_ref();
         let path = folder.join(FILE);
         match read(&path) {
             Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -81,9 +82,8 @@ fn check_mode(_: &Path) -> Result<(), TokenError> {
 /// file. If another process was faster, its file remains.
 fn create(folder: &Path, path: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let secret: [u8; LEN / 2] = rand::random();
-    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    let temporary = folder.join(format!("{FILE}.{:016x}", rand::random::<u64>()));
+    let text = random_text(LEN / 2)?;
+    let temporary = folder.join(format!("{FILE}.{}", random_text(8)?));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -97,6 +97,14 @@ fn create(folder: &Path, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
+}
+
+/// Random bytes of the operating system in hexadecimal. A generator of this process would be copied by a fork, and two children
+/// would make the same token.
+fn random_text(bytes: usize) -> io::Result<String> {
+    let mut secret = vec![0; bytes];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    Ok(secret.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The reason why there is no token.
@@ -136,7 +144,8 @@ mod tests {
         assert_eq!(token.as_str().len(), LEN);
         assert_eq!(Token::load_or_create(&data).unwrap(), token);
         assert_eq!(fs::read_dir(&data).unwrap().count(), 1, "the temporary file is removed");
-        assert_ne!(Token::load_or_create(folder.path()).unwrap(), token);
+        let other = folder.path().display().to_string();
+        assert_ne!(Token::load_or_create(&other).unwrap(), token);
     }
 
     #[test]

@@ -4,7 +4,8 @@ CREATE TABLE meta (
     value BLOB NOT NULL
 ) WITHOUT ROWID;
 
-INSERT INTO meta (name, value) VALUES ('slug_key', randomblob(16));
+-- The program sets it: a generator of this process, as that of SQLite, is copied by a fork.
+INSERT INTO meta (name, value) VALUES ('slug_key', zeroblob(16));
 
 -- AUTOINCREMENT: the id of a deleted link never comes back, and so neither does its slug.
 CREATE TABLE links (

@@ -59,6 +59,7 @@ mod links;
 mod qr;
 mod reply;
 mod responses;
+mod random;
 mod router;
 mod routes;
 mod serve;

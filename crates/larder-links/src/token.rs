@@ -1,5 +1,6 @@
 //! API tokens: their text, their hash, their scope and their name.
 
+use crate::random;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -143,7 +144,14 @@ fn hash(text: &str) -> SecretHash {
 }
 
 fn random_text() -> String {
-    (0..SECRET_CHARS).map(|_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())])).collect()
+    let mut text = String::with_capacity(SECRET_CHARS);
+    while text.len() < SECRET_CHARS {
+        // A byte from 248 on would make some letters more frequent.
+        let letters = random::bytes::<64>().into_iter().filter(|byte| *byte < 248);
+        let letters = letters.map(|byte| char::from(ALPHABET[usize::from(byte % 62)]));
+        text.extend(letters.take(SECRET_CHARS - text.len()));
+    }
+    text
 }
 
 fn is_random_text(text: &str) -> bool {

@@ -6,6 +6,7 @@
 
 use super::{StoreError, backup, fingerprint};
 use crate::address::Address;
+use crate::random;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
@@ -51,6 +52,10 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     for step in &migrations[found.max(0) as usize..] {
         transaction.execute_batch(step)?;
     }
+    if found == 0 && known > 0 {
+        let key = random::bytes::<16>();
+        transaction.execute("UPDATE meta SET value = ?1 WHERE name = 'slug_key'", [key])?;
+    }
     if (1..PARSED_ADDRESSES).contains(&found) && known >= PARSED_ADDRESSES {
         parse_addresses(&transaction)?;
     }
@@ -92,6 +97,18 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_database_has_a_key_of_its_own() {
+        let key = || {
+            let mut connection = Connection::open_in_memory().unwrap();
+            migrate(&mut connection, Path::new("new")).unwrap();
+            let read = "SELECT value FROM meta WHERE name = 'slug_key'";
+            connection.query_row(read, [], |row| row.get::<_, [u8; 16]>(0)).unwrap()
+        };
+        let (one, other) = (key(), key());
+        assert!(one != other && one != [0; 16] && other != [0; 16]);
+    }
 
     #[test]
     fn every_old_version_migrates_with_its_links() {
