@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use larder_admin::{Admin, Figure, Registry, Sample, State, Tier, Unit};
+use larder_admin::{Admin, Degradation, Figure, Registry, Sample, State, Tier, Unit};
 use larder_engine::stats::Histogram;
 
 const MIB: u64 = 1 << 20;
@@ -124,10 +124,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     let (one, two) = (memory.clone(), redis.clone());
     registry.register("links", "url shortener", move || {
-        // Restarts now and then, to show how that looks.
+        // Restarts and lacks Redis now and then, to show how that looks.
         let seconds = started.elapsed().as_secs();
         let state = if seconds % 90 > 82 { State::Restarting } else { State::Running };
-        let sample = Sample { state, restarts: (seconds + 7) / 90, ..Sample::default() };
+        let mut sample = Sample { state, restarts: (seconds + 7) / 90, ..Sample::default() };
+        if (30..60).contains(&(seconds % 90)) {
+            let meaning =
+                "Redis does not answer: memory is served for a while, then every fetch loads from the origin";
+            sample = sample.degraded(Degradation::new("redis", meaning));
+        }
         sample
             .tier(one.tier("memory"))
             .tier(two.tier("redis"))
@@ -162,6 +167,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8081".to_owned());
+    if address == "--check" {
+        return Ok(());
+    }
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, Admin::new(registry).router()).await?;

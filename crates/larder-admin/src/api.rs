@@ -6,7 +6,8 @@
 //!   "version": 1,
 //!   "server": { "version": "0.1.0", "started_at": 1795000000.0, "uptime_seconds": 12.5 },
 //!   "parts": [ {
-//!     "part": "links", "kind": "cache", "state": "running", "restarts": 1, "last_failure": "…",
+//!     "part": "links", "kind": "cache", "state": "degraded", "restarts": 1, "last_failure": "…",
+//!     "degradations": [ { "name": "redis", "since": 1795000000.0, "seconds": 35.5, "ready": true, "meaning": "…" } ],
 //!     "can_purge": true, "purge_targets": [ "tag", "uri", "prefix", "all" ],
 //!     "tiers": [ {
 //!       "tier": "memory",
@@ -28,6 +29,9 @@
 //! }
 //! ```
 //!
+//! A part with `degradations` runs and lacks what they name: `since` is in seconds since 1970, and `ready` is whether it answers
+//! its requests all the same. The field is missing if there are none.
+//!
 //! `can_purge` is false and `purge_targets` are missing also if there is no admin token.
 //!
 //! Counts are totals since the start; those of `miss_causes` are estimates from one key in sixteen, and those of `top` from
@@ -41,8 +45,10 @@ use std::time::Duration;
 use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
+use crate::degradation::Degradation;
 use crate::registry::PartSample;
 use crate::sample::{Figure, Tier, TopEntry};
+use crate::state::since_1970;
 
 /// The version of the shape.
 pub const VERSION: u32 = 1;
@@ -75,6 +81,8 @@ struct PartView<'a> {
     restarts: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_failure: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    degradations: Vec<DegradationView<'a>>,
     can_purge: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     purge_targets: Vec<&'static str>,
@@ -85,6 +93,16 @@ struct PartView<'a> {
     figures: Vec<FigureView<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     notes: BTreeMap<&'a str, &'a str>,
+}
+
+#[derive(Serialize)]
+struct DegradationView<'a> {
+    name: &'a str,
+    /// In seconds since 1970.
+    since: f64,
+    seconds: f64,
+    ready: bool,
+    meaning: &'a str,
 }
 
 #[derive(Serialize)]
@@ -153,6 +171,7 @@ impl<'a> PartView<'a> {
             state: sample.state.as_str(),
             restarts: sample.restarts,
             last_failure: sample.last_failure.as_deref(),
+            degradations: sample.degradations.iter().map(DegradationView::new).collect(),
             can_purge: !targets.is_empty(),
             purge_targets: targets.iter().map(|kind| kind.as_str()).collect(),
             tiers: sample.tiers.iter().map(TierView::new).collect(),
@@ -164,6 +183,19 @@ impl<'a> PartView<'a> {
                 .collect(),
             figures: sample.figures.iter().map(FigureView::new).collect(),
             notes: sample.notes.iter().map(|(name, sentence)| (*name, &**sentence)).collect(),
+        }
+    }
+}
+
+impl<'a> DegradationView<'a> {
+    fn new(own: &'a Degradation) -> DegradationView<'a> {
+        let seconds = own.lasting.as_secs_f64();
+        DegradationView {
+            name: own.name,
+            since: since_1970() - seconds,
+            seconds,
+            ready: own.is_ready,
+            meaning: &own.meaning,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use larder_engine::stats::HistogramSnapshot;
 
+use crate::degradation::Degradation;
 use crate::registry::PartSample;
 use crate::sample::{State, Tier};
 use crate::state::{Inner, Moment};
@@ -76,6 +77,7 @@ struct PartTotals {
     name: String,
     state: State,
     restarts: u64,
+    degradations: Vec<Degradation>,
     tiers: Vec<TierTotals>,
 }
 
@@ -97,20 +99,38 @@ impl PartTotals {
             name: part.name.clone(),
             state: sample.state,
             restarts: sample.restarts,
+            degradations: sample.degradations.clone(),
             tiers: sample.tiers.iter().map(TierTotals::of).collect(),
         }
     }
 
     /// The event of a restart or of another state since an earlier sample.
     fn change_since(&self, earlier: &PartTotals, failure: Option<&str>) -> Option<String> {
+        let is_alive = self.state.is_alive();
         let happened = match (self.restarts > earlier.restarts, self.state) {
-            (true, State::Running) => "restarted".to_owned(),
+            (true, _) if is_alive => "restarted".to_owned(),
             (true, state) => format!("failed; now {}", state.as_str()),
+            // What it lacks is an event of its own.
+            (false, _) if is_alive && earlier.state.is_alive() => return None,
+            (false, _) if is_alive => return Some(State::Running.as_str().to_owned()),
             (false, state) if state != earlier.state => state.as_str().to_owned(),
             (false, _) => return None,
         };
-        let failure = failure.filter(|_| happened != State::Running.as_str());
         Some(failure.map_or_else(|| happened.clone(), |failure| format!("{happened}: {failure}")))
+    }
+
+    /// The events of what the part lacks, or has again, since an earlier sample.
+    fn degradations_since(&self, earlier: Option<&PartTotals>) -> Vec<String> {
+        let before = earlier.map_or(&[][..], |earlier| &earlier.degradations);
+        let is_new = |own: &&Degradation| before.iter().all(|known| known.name != own.name);
+        let is_over = |known: &&Degradation| self.degradations.iter().all(|own| own.name != known.name);
+        let begun = self.degradations.iter().filter(is_new);
+        let over = before.iter().filter(is_over);
+        let begun = begun.map(|own| format!("degraded by {}: {}", own.name, own.meaning));
+        let over = over.map(|known| {
+            format!("no longer degraded by {}, after {} s", known.name, known.lasting.as_secs())
+        });
+        begun.chain(over).collect()
     }
 }
 
@@ -165,7 +185,10 @@ impl History {
         let mut tiers = Vec::new();
         let mut events = Vec::new();
         for (part, now) in parts.iter().zip(&totals) {
-            let Some(then) = records.parts.iter().find(|then| then.name == now.name) else { continue };
+            let then = records.parts.iter().find(|then| then.name == now.name);
+            let degradations = now.degradations_since(then);
+            events.extend(degradations.into_iter().map(|text| (now.name.clone(), text)));
+            let Some(then) = then else { continue };
             let change = now.change_since(then, part.sample.last_failure.as_deref());
             events.extend(change.map(|text| (now.name.clone(), text)));
             for tier in &now.tiers {
@@ -275,6 +298,20 @@ mod tests {
         let records = history.records();
         assert_eq!((records.intervals.len(), records.events.len()), (MAX_INTERVALS, MAX_EVENTS));
         assert_eq!(records.events[0].text.len(), MAX_TEXT);
+    }
+
+    #[test]
+    fn begin_and_end_of_a_degradation_are_events() {
+        let (history, registry) = (History::default(), Registry::new());
+        let lost = Degradation::new("redis", "every fetch loads").lasting(Duration::from_secs(7));
+        for degradations in [vec![], vec![lost.clone()], vec![lost], vec![]] {
+            let sample = Sample { degradations, ..Sample::running() };
+            registry.register("shop", "cache", move || sample.clone());
+            history.record(&registry.sample(), after(1));
+        }
+        let records = history.records();
+        let texts: Vec<_> = records.events.iter().map(|event| event.text.as_str()).collect();
+        assert_eq!(texts, ["degraded by redis: every fetch loads", "no longer degraded by redis, after 7 s"]);
     }
 
     #[test]

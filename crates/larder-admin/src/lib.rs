@@ -9,7 +9,8 @@
 //! | `/api/history` | the activity of the last hour in intervals of five seconds, and events |
 //! | `/api/explain` | what the parts would do with a key or a URL, and why |
 //! | `/metrics` | the Prometheus text format 0.0.4 |
-//! | `/healthz` | `ok` if every part runs, otherwise 503 and the parts that do not |
+//! | `/healthz` | liveness: `ok` if every part runs, otherwise 503 and the parts that do not |
+//! | `/readyz` | readiness: `ready` if every part answers its requests, otherwise 503; and what each part lacks |
 //! | `POST /api/purge` | purges a part; requires the admin token, see [`Token`] |
 //!
 //! ```
@@ -43,8 +44,11 @@ mod assets;
 mod explain;
 mod guard;
 mod history;
+mod degradation;
+mod estimates;
 mod history_api;
 mod merge;
+mod health;
 mod metrics;
 mod purge;
 mod purge_route;
@@ -63,6 +67,7 @@ pub use purge::{PurgeFuture, Purger, Target, TargetKind};
 pub use registry::{Registry, Source};
 pub use router::{Admin, router};
 pub use sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
+pub use degradation::Degradation;
 pub use token::{Token, TokenError};
 
 /// The documentation page of this crate, whose examples are tested.

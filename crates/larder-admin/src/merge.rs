@@ -1,10 +1,11 @@
 //! Names that repeat within a part. The metrics would have a series twice, for which Prometheus refuses the whole page, and
 //! the other pages would show one of two. So tiers, counts and lists of one name are one, with their values added.
 
+use crate::degradation::Degradation;
 use crate::sample::{Reasons, Sample, Tier, TopList};
 
 impl Sample {
-    /// The sample with each tier, outcome, list and note once. Figures stay as they are: nobody knows whether two current
+    /// The sample with each tier, outcome, list, note and degradation once. Figures stay as they are: nobody knows whether two current
     /// values of a name can be added.
     pub(crate) fn merged(self) -> Sample {
         let tiers = merged(self.tiers, |one, other| one.name == other.name, Tier::add);
@@ -14,6 +15,7 @@ impl Sample {
             reasons: reasons.into_iter().map(Reasons::with_counts_merged).collect(),
             top: merged(self.top, |one, other| one.title == other.title, TopList::add),
             notes: merged(self.notes, |one, other| one.0 == other.0, add_note),
+            degradations: merged(self.degradations, |one, other| one.name == other.name, Degradation::add),
             ..self
         }
     }
@@ -61,10 +63,23 @@ impl TopList {
     }
 }
 
+impl Degradation {
+    /// Together they began with the first, and are ready if both are.
+    fn add(&mut self, other: Degradation) {
+        add_sentence(&mut self.meaning, &other.meaning);
+        self.lasting = self.lasting.max(other.lasting);
+        self.is_ready &= other.is_ready;
+    }
+}
+
 fn add_note(own: &mut (&'static str, String), (_, sentence): (&'static str, String)) {
-    if own.1 != sentence {
-        own.1 += "; ";
-        own.1 += &sentence;
+    add_sentence(&mut own.1, &sentence);
+}
+
+fn add_sentence(own: &mut String, other: &str) {
+    if own != other {
+        *own += "; ";
+        *own += other;
     }
 }
 
@@ -92,7 +107,7 @@ mod tests {
     fn lists_and_notes_of_one_name_are_joined() {
         let sample = Sample::running()
             .top("tags", [("a".to_owned(), 5, 1)])
-            .top("slugs", [("x".to_owned(), 1, 1)])
+            .top("slugs", [("x".to_owned(), 2, 1)])
             .top("tags", [("b".to_owned(), 9, 1), ("a".to_owned(), 2, 1)])
             .note("coherence", "full")
             .note("coherence", "full")
@@ -103,7 +118,7 @@ mod tests {
             .iter()
             .map(|list| (list.title, list.entries.iter().map(|entry| entry.count).collect::<Vec<_>>()))
             .collect();
-        assert_eq!(tops, [("tags", vec![9, 5, 2]), ("slugs", vec![1])]);
+        assert_eq!(tops, [("tags", vec![9, 5, 2]), ("slugs", vec![2])]);
         assert_eq!(sample.notes, [("coherence", "full; lost".to_owned())]);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::health;
 use crate::registry::PartSample;
 use crate::sample::{Figure, State, Tier, Unit};
 
@@ -51,6 +52,22 @@ impl Page {
                 self.line("larder_part_state", &labels, f64::from(u8::from(part.sample.state == state)));
             }
         }
+        let help = "For how long a part has lacked what the cause names. Missing while it lacks nothing.";
+        if parts.iter().any(|part| !part.sample.degradations.is_empty()) {
+            self.family("larder_part_degraded_seconds", "gauge", help);
+        }
+        for part in parts {
+            for own in &part.sample.degradations {
+                let labels = [("part", part.name.as_str()), ("cause", own.name)];
+                self.line("larder_part_degraded_seconds", &labels, own.lasting.as_secs_f64());
+            }
+        }
+        self.family(
+            "larder_ready",
+            "gauge",
+            "1 if every part answers its requests, as /readyz says, 0 if not.",
+        );
+        self.line("larder_ready", &[], f64::from(u8::from(parts.iter().all(health::is_ready))));
         self.family("larder_part_restarts_total", "counter", "Restarts of a part.");
         for part in parts {
             self.line("larder_part_restarts_total", &[("part", &part.name)], part.sample.restarts as f64);
@@ -248,7 +265,7 @@ mod tests {
             format!("larder_uncached_responses_total{{{name},outcome=\"bypass\",reason=\"cookie\"}} 4"),
             format!("larder_uncached_responses_total{{{name},outcome=\"unstored\",reason=\"cookie\"}} 3"),
             format!("larder_tier_lookups_total{{{name},tier=\"memory\",outcome=\"hit\"}} 9"),
-            format!("larder_tier_misses_by_cause_total{{{name},tier=\"memory\",cause=\"first\"}} 16"),
+            format!("larder_tier_misses_by_cause_total{{{name},tier=\"memory\",cause=\"first\"}} 1"),
             format!("larder_tier_operations_total{{{name},tier=\"redis\",operation=\"get\"}} 5"),
             format!("larder_tier_entries{{{name},tier=\"memory\"}} 7"),
             format!("larder_tier_bytes{{{name},tier=\"memory\"}} 10"),
@@ -311,7 +328,7 @@ mod tests {
             let histogram = Histogram::new();
             histogram.record(Duration::from_micros(20));
             let memory = || {
-                let tier = Tier::new("memory").lookups([("hit", 1), ("miss", 1), ("hit", 2)]);
+                let tier = Tier::new("memory").lookups([("hit", 1), ("miss", 50), ("hit", 2)]);
                 let tier =
                     tier.miss_causes([("first", 16), ("first", 16)]).operations([("get", 1), ("get", 4)]);
                 tier.latency(histogram.snapshot()).entries(7).bytes(10, 20)

@@ -1,12 +1,14 @@
 //! The registry of the parts, from which the pages read their samples.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use futures_util::future::join_all;
 
+use crate::degradation::Beginnings;
 use crate::explain::{Explainer, Explanation};
 use crate::purge::{Purger, TargetKind};
 use crate::sample::{Sample, State};
+use crate::state::Moment;
 use crate::unwind::{caught, caught_async};
 
 /// Returns the figures of a part.
@@ -26,7 +28,13 @@ impl<F: Fn() -> Sample + Send + Sync> Source for F {
 
 /// The parts of a process. Clones share the parts.
 #[derive(Clone, Default)]
-pub struct Registry(Arc<RwLock<Vec<Part>>>);
+pub struct Registry(Arc<Parts>);
+
+#[derive(Default)]
+struct Parts {
+    list: RwLock<Vec<Part>>,
+    beginnings: Beginnings,
+}
 
 #[derive(Clone)]
 struct Part {
@@ -72,14 +80,18 @@ impl Registry {
 
     /// Lets a part that is registered explain keys and URLs; nothing happens if there is no such part.
     pub fn explain_with(&self, name: &str, explainer: impl Explainer + 'static) {
-        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.0.list.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(part) = parts.iter_mut().find(|part| part.name == name) {
             part.explainer = Some(Arc::new(explainer));
         }
     }
 
+    fn list(&self) -> RwLockReadGuard<'_, Vec<Part>> {
+        self.0.list.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn add(&self, part: Part) {
-        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.0.list.write().unwrap_or_else(PoisonError::into_inner);
         match parts.iter_mut().find(|existing| existing.name == part.name) {
             Some(existing) => *existing = part,
             None => parts.push(part),
@@ -89,8 +101,8 @@ impl Registry {
     /// Samples every part, in the order of registration. If a source panics, the state of its part is unknown.
     pub(crate) fn sample(&self) -> Vec<PartSample> {
         // Called without the lock: a source may be slow, and may register other parts.
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        parts
+        let parts = self.list().clone();
+        let mut samples: Vec<PartSample> = parts
             .into_iter()
             .map(|part| {
                 let sample = caught(|| part.source.sample().merged());
@@ -103,14 +115,16 @@ impl Registry {
                     sample: sample.unwrap_or_else(unknown),
                 }
             })
-            .collect()
+            .collect();
+        self.0.beginnings.follow(&mut samples, Moment::now());
+        samples
     }
 
     /// What each part, or the one of a name, says about a target, in the order of registration. All are asked at once, so
     /// that the slowest decides how long it takes. Parts that say nothing are omitted; one whose explainer panics has an
     /// explanation that says so.
     pub(crate) async fn explain(&self, target: &str, name: Option<&str>) -> Vec<(String, Explanation)> {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let parts = self.list().clone();
         let asked =
             parts.into_iter().filter(|part| name.is_none_or(|name| part.name == name)).map(async |part| {
                 let explainer = part.explainer?;
@@ -123,14 +137,14 @@ impl Registry {
 
     /// `None` if there is no such part, `Some(None)` if it cannot be purged.
     pub(crate) fn purger(&self, name: &str) -> Option<Option<Arc<dyn Purger>>> {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.list();
         parts.iter().find(|part| part.name == name).map(|part| part.purger.clone())
     }
 }
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.list();
         f.debug_list().entries(parts.iter().map(|part| &part.name)).finish()
     }
 }

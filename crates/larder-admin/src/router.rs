@@ -16,10 +16,9 @@ use crate::history::{self, History};
 use crate::history_api::{HistoryQuery, HistoryView};
 use crate::query::{self, ApiQuery};
 use crate::registry::Registry;
-use crate::sample;
 use crate::state::{AppState, Inner, Moment, since_1970};
 use crate::token::Token;
-use crate::{assets, explain, guard, metrics, purge_route};
+use crate::{assets, explain, guard, health, metrics, purge_route};
 
 /// Only our own files, no inline script or style, no frames.
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
@@ -96,7 +95,8 @@ impl Admin {
             .route("/api/purge", post(purge_route::purge))
             .route("/api/{*rest}", any(async || query::error(StatusCode::NOT_FOUND, "there is no such path")))
             .route("/metrics", get(exposition))
-            .route("/healthz", get(health))
+            .route("/healthz", get(health::live))
+            .route("/readyz", get(health::ready))
             .method_not_allowed_fallback(async || {
                 query::error(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
             })
@@ -137,21 +137,4 @@ async fn recent(State(state): State<AppState>, ApiQuery(query): ApiQuery<History
 async fn exposition(State(state): State<AppState>) -> Response {
     let page = metrics::exposition(&state.registry.sample(), state.started_at);
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
-}
-
-async fn health(State(state): State<AppState>) -> Response {
-    let not_running: Vec<String> = state
-        .registry
-        .sample()
-        .iter()
-        .filter(|part| part.sample.state != sample::State::Running)
-        .map(|part| match &part.sample.last_failure {
-            Some(failure) => format!("{} {}: {failure}\n", part.name, part.sample.state.as_str()),
-            None => format!("{} {}\n", part.name, part.sample.state.as_str()),
-        })
-        .collect();
-    match not_running.is_empty() {
-        true => "ok\n".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, not_running.concat()).into_response(),
-    }
 }

@@ -3,6 +3,8 @@
 use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
+use crate::degradation::Degradation;
+
 /// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -10,6 +12,8 @@ pub enum State {
     /// It is running.
     #[default]
     Running,
+    /// It is running and lacks something that it needs: see [`Sample::degradations`].
+    Degraded,
     /// It failed and is being restarted.
     Restarting,
     /// It ended and is not restarted.
@@ -23,20 +27,29 @@ impl State {
     pub const fn as_str(self) -> &'static str {
         match self {
             State::Running => "running",
+            State::Degraded => "degraded",
             State::Restarting => "restarting",
             State::Stopped => "stopped",
             State::Unknown => "unknown",
         }
     }
 
-    pub(crate) const ALL: [State; 4] = [State::Running, State::Restarting, State::Stopped, State::Unknown];
+    pub(crate) const ALL: [State; 5] =
+        [State::Running, State::Degraded, State::Restarting, State::Stopped, State::Unknown];
+
+    /// Whether the part serves requests.
+    pub(crate) const fn is_alive(self) -> bool {
+        matches!(self, State::Running | State::Degraded)
+    }
 }
 
 /// The figures of one part at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// The state of the part.
+    /// The state of the part. One that is running and lacks something is shown as degraded.
     pub state: State,
+    /// What it needs and does not have now.
+    pub degradations: Vec<Degradation>,
     /// The number of restarts since the start of the process.
     pub restarts: u64,
     /// Why it was restarted last, in one sentence.
@@ -66,8 +79,14 @@ impl Sample {
         self
     }
 
-    /// Adds what was used most, by the most frequent: names with their estimated counts and the errors of these. An empty list
-    /// is left out.
+    /// Adds what the part needs and does not have now.
+    pub fn degraded(mut self, degradation: Degradation) -> Sample {
+        self.degradations.push(degradation);
+        self
+    }
+
+    /// Adds what was used most, by the most frequent: names with their estimated counts and the errors of these. A name whose
+    /// error is as large as its count may not have been used at all; it is left out, as is an empty list.
     pub fn top(
         mut self,
         title: &'static str,

@@ -1,7 +1,7 @@
 //! The shared state of the routes.
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::history::History;
 use crate::registry::Registry;
@@ -41,6 +41,14 @@ pub(crate) struct Moment {
 impl Moment {
     pub(crate) fn now() -> Moment {
         Moment { instant: Instant::now(), wall: since_1970() }
+    }
+
+    /// The moment this long before. That of a monotonic clock ends where the clock began.
+    pub(crate) fn before(self, time: Duration) -> Moment {
+        Moment {
+            instant: self.instant.checked_sub(time).unwrap_or(self.instant),
+            wall: self.wall - time.as_secs_f64(),
+        }
     }
 }
 

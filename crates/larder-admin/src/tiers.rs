@@ -1,10 +1,16 @@
 //! A cache of the crate `larder` as a part of the dashboard.
 
-use larder::{Cache, CoherenceMode, Invalidation, Reach, TierStats};
+use std::time::Duration;
 
+use larder::{Cache, Coherence, CoherenceMode, Invalidation, Reach, TierStats};
+
+use crate::degradation::Degradation;
 use crate::purge::{PurgeFuture, Purger, Target, TargetKind};
 use crate::registry::Registry;
 use crate::sample::{Figure, Sample, Tier, Unit};
+
+/// The default of [`larder::Builder::disconnected`].
+const DISCONNECTED: Duration = Duration::from_secs(30);
 
 impl Registry {
     /// Adds a cache, with its tiers, its loads, and its coherence with other nodes. It can be purged by tag and as a
@@ -34,6 +40,8 @@ impl Sample {
     pub fn with_cache(self, cache: &Cache) -> Sample {
         let stats = cache.stats();
         let too_heavy = stats.memory.too_heavy;
+        let coherence = cache.coherence();
+        let lost_redis = lost_redis(&coherence, stats.redis.as_ref());
         let mut sample = self.tier(tier("memory", stats.memory));
         if let Some(redis) = stats.redis {
             sample = sample.tier(tier("redis", redis));
@@ -42,14 +50,17 @@ impl Sample {
             .operations([("load", stats.loads), ("failure", stats.load_failures)])
             .latency(stats.load_latency);
         let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
-        if let Some(sentence) = coherence_in_words(cache) {
-            sample = sample.note("coherence", sentence);
+        match &lost_redis {
+            Some(lost) => sample = sample.degraded(lost.clone()),
+            None => sample
+                .notes
+                .extend(coherence_in_words(&coherence).map(|words| ("coherence", words.to_owned()))),
         }
         let tags = stats
             .top_tags
             .iter()
             .map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error));
-        coherence(cache)
+        coherence_figures(&coherence, lost_redis.is_some())
             .into_iter()
             .fold(sample.tier(origin).top("tags", tags), Sample::figure)
             .figure(total(
@@ -75,51 +86,74 @@ impl Sample {
     }
 }
 
-/// The figures of coherence with other nodes; empty without Redis, and before it was reached: a node that nobody has used yet
-/// has lost nothing.
-fn coherence(cache: &Cache) -> Vec<Figure> {
-    let coherence = cache.coherence();
-    if matches!(coherence.mode, CoherenceMode::Memory | CoherenceMode::Unknown) {
+/// The figures of coherence with other nodes; empty without Redis.
+fn coherence_figures(coherence: &Coherence, is_degraded: bool) -> Vec<Figure> {
+    if coherence.mode == CoherenceMode::Memory {
         return Vec::new();
     }
-    let is_full = f64::from(u8::from(coherence.mode == CoherenceMode::Full));
-    let proof_age = coherence.proof_age.as_secs_f64();
-    let pending = coherence.pending_invalidations as f64;
+    // A node that has not needed Redis yet has lost nothing.
+    let is_coherent = match coherence.mode {
+        CoherenceMode::Unknown => !is_degraded,
+        mode => mode == CoherenceMode::Full,
+    };
     vec![
         Figure::current(
             "coherent",
             Unit::Count,
-            is_full,
-            "1 if this node receives the invalidations of other nodes. Missing until Redis was reached.",
+            f64::from(u8::from(is_coherent)),
+            "1 if this node has what other nodes invalidated, or has not needed Redis yet; 0 if it may miss some.",
         ),
         Figure::current(
             "proof_age",
             Unit::Seconds,
-            proof_age,
+            coherence.proof_age.as_secs_f64(),
             "Time since the last proof that no invalidation was missed.",
         ),
         Figure::current(
             "pending_invalidations",
             Unit::Count,
-            pending,
+            coherence.pending_invalidations as f64,
             "Invalidations that are done on this node and not yet confirmed by Redis.",
         ),
     ]
 }
 
-/// What the coherence mode means; `None` without Redis.
-fn coherence_in_words(cache: &Cache) -> Option<&'static str> {
-    Some(match cache.coherence().mode {
-        CoherenceMode::Memory => return None,
-        CoherenceMode::Unknown => "unknown: the shared server was not needed or not reached yet",
+/// What a cache lacks: a Redis that answers. One that was needed and never reached is lost too.
+fn lost_redis(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degradation> {
+    let has_failed = redis.is_some_and(|redis| redis.errors + redis.skipped > 0);
+    let (problem, lasting) = match coherence.mode {
+        CoherenceMode::Lost => ("Redis does not answer", coherence.proof_age),
+        // Nobody knows since when: the proof is as old as the cache.
+        CoherenceMode::Unknown if has_failed => ("Redis was never reached", Duration::ZERO),
+        _ => return None,
+    };
+    let left = DISCONNECTED.checked_sub(coherence.proof_age).filter(|left| !left.is_zero());
+    let memory = match left {
+        Some(left) => format!(
+            "memory is served for {} s more (`disconnected`, unless it is set), then every fetch loads from the origin",
+            left.as_secs_f64().ceil()
+        ),
+        None => "memory is not served any more (after `disconnected`, 30 s unless it is set): every fetch loads from \
+                 the origin"
+            .to_owned(),
+    };
+    let pending = match coherence.pending_invalidations {
+        0 => String::new(),
+        1 => "; 1 invalidation of this node waits for it".to_owned(),
+        pending => format!("; {pending} invalidations of this node wait for it"),
+    };
+    Some(Degradation::new("redis", format!("{problem}: {memory}{pending}")).lasting(lasting))
+}
+
+/// What the coherence mode means; `None` without Redis, and where a degradation says it.
+fn coherence_in_words(coherence: &Coherence) -> Option<&'static str> {
+    Some(match coherence.mode {
+        CoherenceMode::Unknown => "unknown: Redis was not needed or not reached yet",
         CoherenceMode::Full => {
             "full: a change by any node is in effect there at once, and on all others within max_lag"
         }
         CoherenceMode::OneNode => {
-            "one node: the shared server cannot announce changes, so those of other nodes are not seen"
-        }
-        CoherenceMode::Lost => {
-            "lost: the shared server does not answer; memory is served for a while, then every fetch loads"
+            "one node: Redis cannot announce changes, so those of other nodes are not seen"
         }
         _ => return None,
     })

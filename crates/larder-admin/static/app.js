@@ -18,6 +18,19 @@ byId("parts").after(events.node);
 let views = [];
 let shape = "";
 
+/** The state of the whole in the head of the page: how many parts do not run, or lack something. */
+function showHealth(parts) {
+  const down = parts.filter((part) => !["running", "degraded"].includes(part.state));
+  const degraded = parts.filter((part) => part.state === "degraded");
+  const count = (list, what) => (list.length ? [`${list.length} ${list.length === 1 ? "part" : "parts"} ${what}`] : []);
+  const text = [...count(down, "not running"), ...count(degraded, "degraded")].join(", ");
+  const health = byId("health");
+  health.hidden = !text;
+  health.dataset.state = down.length ? "down" : "degraded";
+  if (health.textContent !== text) health.textContent = text;
+  document.title = text ? `${text} – Larder` : "Larder";
+}
+
 function show(stats, now) {
   byId("version").textContent = `v${stats.server.version}`;
   byId("uptime").textContent = `up ${span(stats.server.uptime_seconds)}`;
@@ -29,6 +42,7 @@ function show(stats, now) {
     byId("parts").replaceChildren(...views.map((view) => view.node));
   }
   byId("empty").hidden = stats.parts.length > 0;
+  showHealth(stats.parts);
   totals.show(stats, now);
   stats.parts.forEach((part, n) => views[n].show(part, now));
 }

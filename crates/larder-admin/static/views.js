@@ -1,7 +1,7 @@
 // The views of the page. Each is built once for its part or tier; after that only texts and curves change.
 
 import { Bar, Figure, Spark, el, period } from "/elements.js";
-import { format, moment, words } from "/format.js";
+import { format, moment, span, words } from "/format.js";
 import { purgeForm } from "/purge.js";
 import {
   ALL, RATE_SECONDS, RATIO_SECONDS, activity, curve, history, keyOf, lookedUp, looksUp, quantile, ratio, recentTotal,
@@ -169,6 +169,7 @@ export class PartView {
     this.notes = el("p", "notes");
     const lists = [...this.misses, ...this.reasons.map(([, list]) => list)].map((list) => list.node);
     this.lists = el("div", "lists", this.tops, ...lists);
+    this.degradations = el("ul", "degradations");
     this.purge = part.can_purge ? [purgeForm(part)] : [];
     this.extras = el("div", "extras", this.figures.node, this.lists, ...this.purge);
     const title = el("h2", "", part.part);
@@ -177,7 +178,7 @@ export class PartView {
     mark.setAttribute("aria-hidden", "true");
     this.node = el("section", "part",
       el("header", "", title, el("span", "kind", part.kind), this.restarts, el("span", "state", mark, this.state)),
-      this.failure, this.notes, ...this.tiers.map((tier) => tier.node), this.extras);
+      this.degradations, this.failure, this.notes, ...this.tiers.map((tier) => tier.node), this.extras);
     this.node.setAttribute("aria-labelledby", title.id);
   }
 
@@ -190,6 +191,11 @@ export class PartView {
     this.failure.textContent = part.last_failure ? `Last failure: ${part.last_failure}` : "";
     const notes = Object.entries(part.notes ?? {}).map(([name, sentence]) => `${name} ${sentence}`);
     this.notes.hidden = !notes.length;
+    const lacking = part.degradations ?? [];
+    this.degradations.hidden = !lacking.length;
+    this.degradations.replaceChildren(...lacking.map(({ name, since, seconds, ready, meaning }) =>
+      el("li", ready ? "" : "not-ready",
+        el("b", "", name), el("time", "", `since ${moment(new Date(since * 1000))}, ${span(seconds)}`), el("span", "", meaning))));
     this.notes.textContent = notes.join(" · ");
     let counted = 0;
     part.tiers.forEach((tier, n) => {

@@ -9,8 +9,8 @@ use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use larder_admin::{
-    Admin, ExplainFuture, Explainer, Explanation, Figure, PurgeFuture, Purger, Registry, Sample, State,
-    Target, TargetKind, Tier, Token, Unit,
+    Admin, Degradation, ExplainFuture, Explainer, Explanation, Figure, PurgeFuture, Purger, Registry, Sample,
+    State, Target, TargetKind, Tier, Token, Unit,
 };
 use larder_engine::stats::Histogram;
 use serde_json::{Value, json};
@@ -110,6 +110,56 @@ async fn health_is_503_with_the_names_of_parts_that_do_not_run() {
         (answer.status, answer.body.as_str()),
         (StatusCode::SERVICE_UNAVAILABLE, "server restarting: address in use\n")
     );
+    assert_eq!(get(&router, "/readyz").await.status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn degraded_part_is_alive_and_ready_unless_its_answers_need_what_it_lacks() {
+    let (registry, lacking) = (registry(), Arc::new(Mutex::new(Vec::new())));
+    let source = lacking.clone();
+    registry.register("shop", "cache", move || Sample {
+        degradations: source.lock().unwrap().clone(),
+        ..Sample::running()
+    });
+    let router = larder_admin::router(registry);
+    let set = |degradations: &[Degradation]| *lacking.lock().unwrap() = degradations.to_vec();
+    let answer = async |path| {
+        let answer = get(&router, path).await;
+        (answer.status.as_u16(), answer.body)
+    };
+    assert_eq!(answer("/readyz").await, (200, "ready\n".to_owned()));
+
+    let redis = Degradation::new("redis", "every fetch loads").lasting(Duration::from_secs(35));
+    set(std::slice::from_ref(&redis));
+    let line = "shop degraded by redis for 35 s: every fetch loads\n";
+    assert_eq!(answer("/healthz").await, (200, "ok\n".to_owned()));
+    assert_eq!(answer("/readyz").await, (200, format!("ready\n{line}")));
+    let metrics = answer("/metrics").await.1;
+    for expected in [
+        r#"larder_part_state{part="shop",kind="cache",state="degraded"} 1"#,
+        r#"larder_part_state{part="shop",kind="cache",state="running"} 0"#,
+        "larder_ready 1",
+    ] {
+        assert!(metrics.lines().any(|line| line == expected), "{expected}\n{metrics}");
+    }
+    assert!(metrics.contains(r#"larder_part_degraded_seconds{part="shop",cause="redis"} 35"#), "{metrics}");
+    let stats: Value = serde_json::from_str(&answer("/api/stats").await.1).unwrap();
+    let part = &stats["parts"][1];
+    let [own] = &part["degradations"].as_array().unwrap()[..] else { panic!("{part}") };
+    assert_eq!(
+        (&part["state"], &own["name"], &own["ready"]),
+        (&json!("degraded"), &json!("redis"), &json!(true))
+    );
+    let began = stats["server"]["started_at"].as_f64().unwrap() - own["since"].as_f64().unwrap();
+    assert!((30.0..40.0).contains(&began), "{own}");
+
+    set(&[redis, Degradation::new("database", "it is closed").not_ready()]);
+    let lines = format!("{line}shop degraded by database for 0 s: it is closed\n");
+    assert_eq!(answer("/healthz").await, (200, "ok\n".to_owned()));
+    assert_eq!(answer("/readyz").await, (503, lines));
+    assert!(answer("/metrics").await.1.lines().any(|line| line == "larder_ready 0"));
+    set(&[]);
+    assert_eq!(answer("/readyz").await, (200, "ready\n".to_owned()));
 }
 
 #[tokio::test]

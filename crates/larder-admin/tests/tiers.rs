@@ -54,15 +54,48 @@ async fn values_too_heavy_for_memory_are_in_the_stats() {
     assert_eq!((&figure["value"], &figure["total"]), (&1.0.into(), &true.into()), "{figure}");
 }
 
-/// It looked as if the node had lost Redis.
+/// The value of a metric of the part `shop`.
+async fn metric(registry: &Registry, name: &str) -> Option<f64> {
+    let request = Request::get("/metrics").header(HOST, "localhost").body(Body::empty()).expect("a request");
+    let response = larder_admin::router(registry.clone()).oneshot(request).await.expect("infallible");
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    let page = String::from_utf8_lossy(&body).into_owned();
+    let start = format!("{name}{{part=\"shop\"");
+    let line = page.lines().find(|line| line.starts_with(&start))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// It looked as if the node had lost Redis, or could not tell.
 #[tokio::test(flavor = "current_thread")]
 async fn cache_that_nobody_has_used_is_not_reported_as_incoherent() {
     let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).redis("redis://127.0.0.1:1").build();
     let cache = cache.expect("valid options");
     let registry = Registry::new();
     registry.register_cache("shop", &cache);
-    let figures = stats(registry).await["parts"][0]["figures"].to_string();
-    assert!(figures.contains("refused_loads") && !figures.contains("coherent"), "{figures}");
+    assert_eq!(metric(&registry, "larder_coherent").await, Some(1.0));
+    let part = stats(registry).await["parts"][0].take();
+    assert_eq!(part["state"], "running", "{part}");
+    assert!(part["notes"]["coherence"].as_str().expect("a note").starts_with("unknown: "), "{part}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn cache_that_cannot_reach_its_redis_is_degraded_and_says_what_that_means() {
+    let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).redis("redis://127.0.0.1:1").build();
+    let cache = cache.expect("valid options");
+    let registry = Registry::new();
+    registry.register_cache("shop", &cache);
+    let prices: View<str, u32> = cache.view("price");
+    assert!(prices.read("apple").await.is_none());
+    assert_eq!(prices.write("apple", 42).await.ok(), Some(Reach::HereAndQueued));
+
+    assert_eq!(metric(&registry, "larder_coherent").await, Some(0.0));
+    let part = stats(registry).await["parts"][0].take();
+    assert_eq!((&part["state"], part.get("notes")), (&"degraded".into(), None), "{part}");
+    let own = &part["degradations"][0];
+    assert_eq!((&own["name"], &own["ready"]), (&"redis".into(), &true.into()), "{own}");
+    let meaning = own["meaning"].as_str().expect("a sentence");
+    assert!(meaning.starts_with("Redis was never reached: memory is served for "), "{meaning}");
+    assert!(meaning.ends_with("; 1 invalidation of this node waits for it"), "{meaning}");
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -1,11 +1,15 @@
 //! The sources of the dashboard: convert the statistics of the parts into samples.
 
 use crate::supervisor::{HealthHandle, State};
-use larder_admin::{Figure, PurgeFuture, Purger, Registry, Sample, Target, Tier, Unit};
-use larder_http::{HttpCache, Reason, TopKey};
-use larder_links::Links;
+use larder_admin::{Degradation, Figure, Registry, Sample, Tier, Unit};
+use larder_http::TopKey;
+use larder_links::{Links, StoreError, StoreHealth};
 use larder_server::{Server, StatsHandle};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long refused connections are shown.
+const REFUSALS_SHOWN: Duration = Duration::from_secs(30);
 
 /// Registers the shortener: its redirects with the tiers of their cache, and the response cache of its API.
 pub(crate) fn register_links(registry: &Registry, links: &Links, health: &HealthHandle) {
@@ -21,7 +25,9 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             ])
             .latency(stats.redirect_latency);
         let visits = stats.visits;
-        sample_with_health(&handle)
+        let mut sample = sample_with_health(&handle);
+        sample.degradations.extend(lacking_database(source.store().health()));
+        sample
             .tier(redirects)
             .with_cache(source.cache())
             .top("slugs", shown(&stats.top_slugs))
@@ -62,7 +68,9 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
         let counts = |reasons: &[(Reason, u64)]| -> Vec<_> {
             reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
         };
-        sample_with_health(&handle)
+        let mut sample = sample_with_health(&handle);
+        sample.degradations.extend(refusals.lacking_connections(stats.connections_rejected));
+        sample
             .tier(tier)
             .top("paths", shown(&stats.top_paths))
             .top("routes", shown(&stats.top_routes))
@@ -79,6 +87,43 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             .figure(Figure::total(
                 "not_modified",
                 Unit::Count,
+/// What the shortener lacks if its database does not take writes.
+fn lacking_database(health: StoreHealth) -> Option<Degradation> {
+    const REDIRECTS: &str = "redirects work, changes are refused, and visits wait in memory";
+    let stopped = |meaning| Degradation::new("database", meaning).not_ready();
+    Some(match health {
+        StoreHealth::Writes => return None,
+        StoreHealth::Fails { since, error: error @ StoreError::Full(_) } => {
+            Degradation::new("disk", format!("{error}: {REDIRECTS}")).lasting(since.elapsed())
+        }
+        StoreHealth::Fails { since, error } => {
+            Degradation::new("database", format!("{error}: {REDIRECTS}")).lasting(since.elapsed())
+        }
+        StoreHealth::WriterDown { since } => {
+            stopped("the database cannot be opened again: changes are refused, and visits wait in memory")
+                .lasting(since.elapsed())
+        }
+        _ => stopped("the database is closed"),
+    })
+}
+
+/// The connections that the cache server refused: how many, and when the last sample found more of them.
+#[derive(Default)]
+struct Refusals(Mutex<(u64, Option<Instant>)>);
+
+impl Refusals {
+    /// What the server lacks for a while after it has refused connections.
+    fn lacking_connections(&self, refused: u64) -> Option<Degradation> {
+        let (known, last) = &mut *self.0.lock().expect("nothing panics under this lock");
+        if std::mem::replace(known, refused) < refused {
+            *last = Some(Instant::now());
+        }
+        let is_recent = last.is_some_and(|last| last.elapsed() < REFUSALS_SHOWN);
+        let meaning = format!("maxclients is reached: {refused} connections were refused since the start");
+        is_recent.then(|| Degradation::new("connections", meaning))
+    }
+}
+
                 stats.not_modified,
                 "Responses with status 304.",
             ))
@@ -88,7 +133,7 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
 
 /// Registers the cache server.
 pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health: &HealthHandle) {
-    let handle = health.clone();
+    let (handle, refusals) = (health.clone(), Refusals::default());
     registry.register("server", "server", move || {
         let stats = current.handle().snapshot();
         let memory = Tier::new("memory")

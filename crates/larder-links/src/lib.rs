@@ -80,7 +80,7 @@ pub use links::{Deps, Links, SlugState};
 pub use serve::{ServeOptions, serve};
 pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
 pub use stats::{LinksStats, MAX_TOP_SLUGS, RedirectStats};
-pub use store::{Store, StoreError};
+pub use store::{Store, StoreError, StoreHealth};
 pub use tag::{MAX_TAG_BYTES, MAX_TAGS, Tag, TagError};
 pub use token::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
 pub use visits::VisitStats;

@@ -35,8 +35,13 @@ fn page(stats: &Value) -> String {
         for (note, sentence) in part["notes"].as_object().into_iter().flatten() {
             notes += &format!("{note} of {name}: {}\n", sentence.as_str().unwrap_or_default());
         }
+        for lacking in items(&part["degradations"]) {
+            let text = |field: &str| lacking[field].as_str().map(printable).unwrap_or_default();
+            let lasting = span(lacking["seconds"].as_f64().unwrap_or_default());
+            notes += &format!("{name}: degraded by {} for {lasting}: {}\n", text("name"), text("meaning"));
+        }
         let (state, restarts) = (part["state"].as_str().unwrap_or_default(), &part["restarts"]);
-        if state != "running" || restarts.as_u64() > Some(0) {
+        if !matches!(state, "running" | "degraded") || restarts.as_u64() > Some(0) {
             let failure = part["last_failure"].as_str();
             let failure = failure.map_or(String::new(), |text| format!(": {}", printable(text)));
             let unit = if restarts == 1 { "restart" } else { "restarts" };

@@ -7,7 +7,7 @@ use crate::resp::command;
 use crate::shortener::{create, follow};
 use std::net::{SocketAddr, TcpListener};
 
-fn dashboard_of(process: &mut Process) -> SocketAddr {
+pub(crate) fn dashboard_of(process: &mut Process) -> SocketAddr {
     let text = process.await_line("the dashboard is on http://");
     text.trim_end_matches('/').parse().unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }

@@ -1,8 +1,9 @@
 //! The tiers between processes: the shortener behind its own cache server, and two shorteners behind one Redis.
 
+use crate::admin_port::dashboard_of;
 use crate::dashboard::{part, stats};
 use crate::http::{get, post, request};
-use crate::process::{Up, larder, run, start_links, start_server};
+use crate::process::{FREE, Up, larder, run, start_links, start_links_with, start_server};
 use crate::resp::command;
 use crate::shortener::{create, follow};
 use larder_testkit::{RedisServer, until};
@@ -47,6 +48,44 @@ fn up_is_coherent_on_its_own_server_and_says_so() {
     let printed = run(&mut command).stdout;
     assert!(printed.lines().any(|line| line.starts_with("coherence of links: full: ")), "{printed}");
     assert_eq!(up.stop().stderr, "", "a first start gives no reason to worry");
+}
+
+#[test]
+fn outage_of_redis_is_a_state_with_a_begin_a_meaning_and_an_end() {
+    let Some(mut redis) = RedisServer::start() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flags = [format!("--redis={}", redis.url()), format!("--admin={FREE}")];
+    let (mut process, http) = start_links_with(&folder.path().join("links.db"), flags);
+    let admin = dashboard_of(&mut process);
+    let state = || part(&stats(admin), "links")["state"].as_str().expect("a state").to_owned();
+    let has_event = |start: &str| {
+        let events = get(admin, "/api/history").json()["events"].take();
+        let mut texts = events.as_array().expect("a list").iter().filter_map(|event| event["text"].as_str());
+        texts.any(|text| text.starts_with(start)).then_some(())
+    };
+    let slug = create(http, "https://example.com/target");
+    follow(http, &slug);
+    until("the shortener is coherent", || {
+        part(&stats(admin), "links")["notes"]["coherence"].as_str()?.starts_with("full: ").then_some(())
+    });
+    assert_eq!(state(), "running");
+
+    redis.kill();
+    until("the outage is a state", || (state() == "degraded").then_some(()));
+    let degraded = part(&stats(admin), "links")["degradations"][0].clone();
+    let meaning = degraded["meaning"].as_str().expect("a sentence");
+    assert!(meaning.starts_with("Redis does not answer: memory is served for "), "{degraded}");
+    // A restart would not help, and redirects work.
+    assert_eq!((get(admin, "/healthz").status, get(admin, "/readyz").status), (200, 200));
+    assert!(get(admin, "/readyz").body.starts_with("ready\nlinks degraded by redis for "));
+    assert_eq!(follow(http, &slug), "https://example.com/target");
+    let printed = run(&mut larder(["stats", "--admin", &format!("http://{admin}")])).stdout;
+    assert!(printed.contains("\nlinks: degraded by redis for "), "{printed}");
+    until("the outage is an event", || has_event("degraded by redis: Redis does not answer"));
+
+    redis.restart();
+    until("the outage is over", || (state() == "running").then_some(()));
+    until("its end is an event", || has_event("no longer degraded by redis, after "));
 }
 
 #[test]

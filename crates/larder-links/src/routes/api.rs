@@ -4,7 +4,7 @@ use crate::address::AddressError;
 use crate::input::{self, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES};
 use crate::links::Links;
 use crate::reply::ApiError;
-use crate::store::{CreateOutcome, Duplicates, NewLink};
+use crate::store::{CreateOutcome, Duplicates, NewLink, StoreHealth};
 use crate::view::{DetailView, LinkView, PageView};
 use axum::Json;
 use axum::body::Body;
@@ -160,11 +160,12 @@ pub(crate) async fn delete(State(links): State<Links>, Slug(slug): Slug) -> Resu
 
 /// `GET /healthz`: 200 as long as the database is open and its writer runs.
 pub(crate) async fn health(State(links): State<Links>) -> Response {
-    let store = links.store();
-    let (status, text) = match (store.is_closed(), store.can_write()) {
-        (false, true) => (StatusCode::OK, "ok\n"),
-        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "the database's writer is down\n"),
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+    let (status, text) = match links.store().health() {
+        StoreHealth::WriterDown { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the database's writer is down\n")
+        }
+        StoreHealth::Closed => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+        StoreHealth::Writes | StoreHealth::Fails { .. } => (StatusCode::OK, "ok\n"),
     };
     (status, [(CACHE_CONTROL, "no-store")], text).into_response()
 }

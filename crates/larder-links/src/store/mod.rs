@@ -6,6 +6,7 @@ mod backup;
 mod credentials;
 mod dimension;
 mod dimensions;
+mod health;
 mod link;
 mod migrate;
 mod new_file;
@@ -29,6 +30,7 @@ pub use dimension::{
     Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_ROWS, MAX_DIMENSION_VALUES, OTHER_VALUE,
     ValueCount,
 };
+pub use health::StoreHealth;
 use link::fingerprint;
 pub use link::{
     CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,

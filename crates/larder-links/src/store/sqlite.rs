@@ -5,6 +5,7 @@
 //! database stays consistent in any case.
 
 use super::credentials::{self, Credential};
+use super::health::{StoreHealth, WriterHealth};
 use super::writer::{self, Job, WriteContext, WriteJob};
 use super::{
     CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkTotal, LinkUpdate, ListQuery,
@@ -20,7 +21,6 @@ use rusqlite::{Connection, OpenFlags};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
@@ -73,8 +73,7 @@ struct Shared {
     /// `None` after `close`. Dropping it ends the writer.
     queue: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Whether the writer has failed and has not restarted yet.
-    is_writer_down: Arc<AtomicBool>,
+    writer_health: Arc<WriterHealth>,
     readers: Arc<Readers>,
     queue_timeout: Duration,
     codec: SlugCodec,
@@ -121,11 +120,11 @@ impl Store {
         let readers = Readers { idle: Mutex::new(idle), permits, count };
 
         let (queue, jobs) = mpsc::channel(config.queue.max(1));
-        let is_writer_down = Arc::new(AtomicBool::new(false));
-        let (writer_config, writer_codec, is_down) = (config.clone(), codec.clone(), is_writer_down.clone());
+        let writer_health = Arc::new(WriterHealth::default());
+        let (writer_config, writer_codec, health) = (config.clone(), codec.clone(), writer_health.clone());
         let run_writer = move || {
             let reopen = || open_writer(&writer_config);
-            writer::supervise(writing, reopen, &writer_codec, jobs, writer_config.group.max(1), &is_down);
+            writer::supervise(writing, reopen, &writer_codec, jobs, writer_config.group.max(1), &health);
         };
         let writer = std::thread::Builder::new()
             .name("links-writer".into())
@@ -135,7 +134,7 @@ impl Store {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Some(queue)),
                 writer: Mutex::new(Some(writer)),
-                is_writer_down,
+                writer_health,
                 readers: Arc::new(readers),
                 queue_timeout: config.queue_timeout,
                 codec,
@@ -408,9 +407,9 @@ impl Store {
         self.shared.queue.lock().is_none()
     }
 
-    /// Whether the writer runs: false after [`close`](Store::close), and between a failure of the writer and its restart.
-    pub fn can_write(&self) -> bool {
-        !self.is_closed() && !self.shared.is_writer_down.load(Relaxed)
+    /// Whether the database takes writes now.
+    pub fn health(&self) -> StoreHealth {
+        if self.is_closed() { StoreHealth::Closed } else { self.shared.writer_health.get() }
     }
 
     /// Finishes the queued writes, merges the log into the database and closes it. Later calls return

@@ -14,12 +14,12 @@
 //! for the whole group.
 
 use super::StoreError;
+use super::health::WriterHealth;
 use super::statements;
 use crate::slug::SlugCodec;
 use rusqlite::{Connection, TransactionBehavior};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
@@ -95,21 +95,22 @@ where
 }
 
 /// Serves the queue until every sender is dropped and every job has run. After a panic of a job, `reopen` returns a new
-/// connection; `is_down` is set until then.
+/// connection; `health` says until then that the writer is down.
 pub(super) fn supervise(
     first: Connection,
     reopen: impl Fn() -> Result<Connection, StoreError>,
     codec: &SlugCodec,
     mut queue: mpsc::Receiver<Box<dyn Job>>,
     group: usize,
-    is_down: &AtomicBool,
+    health: &WriterHealth,
 ) {
     let mut connection = first;
     let mut waiting = VecDeque::new();
     // Unwind safe: `run` owns the connection, and the queues contain complete jobs only.
-    while catch_unwind(AssertUnwindSafe(|| run(connection, codec, &mut queue, &mut waiting, group))).is_err()
+    while catch_unwind(AssertUnwindSafe(|| run(connection, codec, &mut queue, &mut waiting, group, health)))
+        .is_err()
     {
-        is_down.store(true, Relaxed);
+        health.set_down();
         tracing::error!("the database's writer panicked and restarts");
         let mut pause = FIRST_PAUSE;
         connection = loop {
@@ -126,7 +127,7 @@ pub(super) fn supervise(
             std::thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
-        is_down.store(false, Relaxed);
+        health.set_up();
     }
 }
 
@@ -136,6 +137,7 @@ fn run(
     queue: &mut mpsc::Receiver<Box<dyn Job>>,
     waiting: &mut VecDeque<Box<dyn Job>>,
     group: usize,
+    health: &WriterHealth,
 ) {
     while let Some(first) = waiting.pop_front().or_else(|| queue.blocking_recv()) {
         let mut statements = first.statements();
@@ -154,6 +156,7 @@ fn run(
         for job in jobs.drain(count..).rev() {
             waiting.push_front(job);
         }
+        health.record(&committed);
         if let Err(error) = &committed {
             tracing::warn!(%error, jobs = jobs.len(), "writes were rolled back");
         }
@@ -238,7 +241,7 @@ mod tests {
             assert!(sender.try_send(Box::new(probe)).is_ok());
         }
         drop(sender);
-        run(connection, &codec, &mut queue, &mut VecDeque::new(), 256);
+        run(connection, &codec, &mut queue, &mut VecDeque::new(), 256, &WriterHealth::default());
         let log = log.lock();
         log.clone()
     }

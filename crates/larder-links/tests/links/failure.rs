@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, open, open_with};
 use http::{Method, StatusCode};
-use larder_links::{Config, Deps, LinksError, StoreError};
+use larder_links::{Config, Deps, LinksError, StoreError, StoreHealth};
 use serde_json::json;
 
 #[tokio::test]
@@ -22,6 +22,8 @@ async fn full_database_rejects_new_links_and_recovers() {
     assert_eq!(refused.header("retry-after"), "1");
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.starts_with("the database is full"), "{message}");
+    let health = fixture.links.store().health();
+    assert!(matches!(health, StoreHealth::Fails { error: StoreError::Full(_), .. }), "{health:?}");
 
     assert!(made.len() > 5, "only {} links fit", made.len());
     for (slug, url) in &made {
@@ -37,6 +39,7 @@ async fn full_database_rejects_new_links_and_recovers() {
     // Deleted links use their space until they can no longer be restored.
     assert_eq!(fixture.links.store().drop_deleted(i64::MAX).await.unwrap().len(), half);
     fixture.link(None, "https://room.example/").await;
+    assert!(matches!(fixture.links.store().health(), StoreHealth::Writes));
     fixture.links.stop().await.unwrap();
 
     let reopened = Deps::open(&Config { max_database_bytes: None, ..fixture.config.clone() }).unwrap();

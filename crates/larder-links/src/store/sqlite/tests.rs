@@ -51,7 +51,7 @@ async fn panicked_writer_restarts_and_keeps_its_queue() {
     assert!(matches!(store.panic_in_writer().await, StoreError::WriterFailed));
     assert!(store.find("kept").await.unwrap().is_some(), "what the panic interrupted is rolled back");
     store.create(vec![link("last")], Duplicates::Allow).await.unwrap();
-    assert!(store.can_write());
+    assert!(matches!(store.health(), StoreHealth::Writes));
     store.close().await;
 }
 
@@ -65,7 +65,7 @@ async fn writer_is_down_while_its_database_is_missing() {
     // Callers get an error while the writer is down, and no empty database replaces the missing one.
     let rejected = store.create(vec![link("a")], Duplicates::Allow).await.unwrap_err();
     assert!(matches!(rejected, StoreError::WriterFailed), "{rejected}");
-    assert!(!store.can_write() && !path.exists());
+    assert!(matches!(store.health(), StoreHealth::WriterDown { .. }) && !path.exists());
     std::fs::rename(&away, &path).unwrap();
     let created = async {
         while store.create(vec![link("a")], Duplicates::Allow).await.is_err() {
@@ -73,7 +73,7 @@ async fn writer_is_down_while_its_database_is_missing() {
         }
     };
     tokio::time::timeout(Duration::from_secs(30), created).await.expect("the writer restarts");
-    assert!(store.can_write());
+    assert!(matches!(store.health(), StoreHealth::Writes));
 }
 
 #[cfg(unix)]
