@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use futures_util::future::join_all;
 
 use crate::degradation::Beginnings;
+use crate::estimates::Estimates;
 use crate::explain::{Explainer, Explanation};
 use crate::purge::{Purger, TargetKind};
 use crate::sample::{Sample, State};
@@ -34,6 +35,7 @@ pub struct Registry(Arc<Parts>);
 struct Parts {
     list: RwLock<Vec<Part>>,
     beginnings: Beginnings,
+    estimates: Estimates,
 }
 
 #[derive(Clone)]
@@ -117,6 +119,7 @@ impl Registry {
             })
             .collect();
         self.0.beginnings.follow(&mut samples, Moment::now());
+        self.0.estimates.bound(&mut samples);
         samples
     }
 

@@ -92,7 +92,8 @@ impl Sample {
         title: &'static str,
         entries: impl IntoIterator<Item = (String, u64, u64)>,
     ) -> Sample {
-        let entries = entries.into_iter().map(|(name, count, error)| TopEntry { name, count, error });
+        let entries = entries.into_iter().filter(|(_, count, error)| error < count);
+        let entries = entries.map(|(name, count, error)| TopEntry { name, count, error });
         let list = TopList { title, entries: entries.collect() };
         self.top.extend(Some(list).filter(|list| !list.entries.is_empty()));
         self

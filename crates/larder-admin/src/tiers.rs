@@ -130,11 +130,12 @@ fn lost_redis(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degrad
     let left = DISCONNECTED.checked_sub(coherence.proof_age).filter(|left| !left.is_zero());
     let memory = match left {
         Some(left) => format!(
-            "memory is served for {} s more (`disconnected`, unless it is set), then every fetch loads from the origin",
+            "memory is served for {} s more, unless the option disconnected is other than 30 s; then every fetch loads \
+             from the origin",
             left.as_secs_f64().ceil()
         ),
-        None => "memory is not served any more (after `disconnected`, 30 s unless it is set): every fetch loads from \
-                 the origin"
+        None => "memory is not served any more, unless the option disconnected is longer than that: every fetch loads \
+                 from the origin"
             .to_owned(),
     };
     let pending = match coherence.pending_invalidations {

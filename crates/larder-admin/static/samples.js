@@ -124,7 +124,7 @@ function unanswered(first, last) {
  * misses.
  */
 export function totalActivity(parts, of) {
-  const sum = { lookups: 0, misses: 0, operations: 0, missed: 0, known: false };
+  const sum = { lookups: 0, misses: 0, operations: 0, missed: 0, known: false, parts: [] };
   for (const part of parts) {
     if (!part.tiers.length) continue;
     const work = of(keyOf(part, part.tiers[0]));
@@ -136,8 +136,12 @@ export function totalActivity(parts, of) {
     const first = of(keyOf(part, looking[0]));
     const last = of(keyOf(part, looking[looking.length - 1]));
     if (!first || !last) continue;
-    sum.lookups += first.hits + first.misses;
-    const misses = unanswered(first, last);
+    const lookups = first.hits + first.misses;
+    sum.lookups += lookups;
+    // Without Redis, a value in memory may be found and loaded again all the same.
+    const loads = of(keyOf(part, { tier: "origin" }))?.operations ?? 0;
+    const misses = Math.min(lookups, Math.max(unanswered(first, last), loads));
+    if (lookups) sum.parts.push({ part: part.part, ratio: Math.max(0, 1 - misses / lookups), missed: misses / last.seconds });
     sum.misses += misses;
     sum.missed += misses / last.seconds;
   }

@@ -41,11 +41,15 @@ export class TotalView {
     const recent = recentTotal(stats.parts, RATE_SECONDS);
     const minute = recentTotal(stats.parts, RATIO_SECONDS);
     this.ratio.figure.show(minute.ratio === null ? null : format.ratio(minute.ratio));
-    this.ratio.note.textContent = "answered without the origin";
+    // What the sum consists of, so that it can be compared with the parts below. A server has no origin.
+    const shares = (list, show) => list.map((own) => `${own.part} ${words(show(own))}`).join(" · ");
+    this.ratio.note.textContent = shares(minute.parts, ({ ratio }) => format.ratio(ratio)) || "answered without the origin";
+    this.ratio.note.title = "Answered without the origin, in the last minute. A cache server has no origin: its clients have.";
     this.rate.figure.show(recent.known ? format.rate(recent.operations) : null);
     this.rate.note.textContent = `in ${stats.parts.length} ${stats.parts.length === 1 ? "part" : "parts"}`;
     this.missed.figure.show(recent.known ? format.rate(recent.missed) : null);
-    this.missed.note.textContent = "misses in all tiers";
+    this.missed.note.textContent = shares(recent.parts, ({ missed }) => format.rate(missed)) || "misses in all tiers";
+    this.missed.note.title = "Misses in all tiers of a part, in the last ten seconds";
     const tiers = stats.parts.flatMap((part) => part.tiers);
     const sum = (field) => tiers.reduce((total, tier) => total + (tier[field] ?? 0), 0);
     const [used, capacity] = [sum("bytes"), sum("capacity_bytes")];

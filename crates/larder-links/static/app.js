@@ -271,8 +271,17 @@ function makeRow(link) {
     const open = details.hidden;
     details.hidden = !open;
     toggle.setAttribute("aria-expanded", String(open));
-    if (open) drawVisits(element, link.slug);
+    if (open) draw();
   });
+  // What the details show, as the server had it; visits since then are those of today.
+  let drawn = null;
+  async function draw() {
+    drawn = (await visitsOf(element, link.slug)) ?? drawn;
+    showDrawn();
+  }
+  function showDrawn() {
+    if (drawn) showVisits(element, drawn, Math.max(0, latest.visits - drawn.visits));
+  }
 
   function update(fresh) {
     latest = fresh;
@@ -290,7 +299,11 @@ function makeRow(link) {
     visits.firstElementChild.textContent = number.format(fresh.visits);
     visits.lastElementChild.textContent = fresh.visits === 1 ? "visit" : "visits";
     shownVisits = fresh.visits;
-    if (!details.hidden) redrawLater();
+    if (details.hidden) return;
+    // Forgotten visits are fewer than those that were drawn.
+    if (drawn && fresh.visits < drawn.visits) drawn = null;
+    showDrawn();
+    redrawLater();
   }
   // Visits leave the stored response about the link as it is, so an earlier request could show the old days. Further visits
   // do not postpone the drawing, which could last for ever: they cause another one.
@@ -299,7 +312,7 @@ function makeRow(link) {
     if (isOutdated) return;
     redraw = setTimeout(() => {
       redraw = null;
-      drawVisits(element, link.slug);
+      draw();
       if (isOutdated) redrawLater();
     }, RESPONSE_TTL_MS);
   }
@@ -593,15 +606,11 @@ async function restoreLink(slug) {
   }
 }
 
-// Shows the days and sources of a link's visits.
-async function drawVisits(element, slug) {
+// The days and sources of a link's visits; null if there is no answer, and the next visit asks again.
+async function visitsOf(element, slug) {
   // The link may have been deleted, or left the list.
-  if (!element.isConnected || element.classList.contains("deleted")) return;
-  try {
-    showVisits(element, await call("GET", `/api/links/${slug}?${new URLSearchParams({ tz: timeZone() })}`));
-  } catch {
-    // The next visit tries again.
-  }
+  if (!element.isConnected || element.classList.contains("deleted")) return null;
+  return call("GET", `/api/links/${slug}?${new URLSearchParams({ tz: timeZone() })}`).catch(() => null);
 }
 
 // The rest

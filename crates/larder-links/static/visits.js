@@ -13,21 +13,23 @@ const DIMENSIONS = [
 
 export const timeZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-export function showVisits(element, link) {
-  showDays(element, link.days);
+/** `newer` are visits that the link has had since the server told of it: they are those of today. */
+export function showVisits(element, link, newer) {
+  showDays(element, link.days, newer);
   const lists = DIMENSIONS.map(([name, title]) => [name, title, link.dimensions[name]]);
   const shown = lists.filter(([, , values]) => values.length > 0);
   element.querySelector(".dimensions").replaceChildren(...shown.map(([name, title, values]) => makeList(name, title, values)));
 }
 
 // One bar a day, today on the right.
-function showDays(element, days) {
+function showDays(element, days, newer) {
   const byDate = new Map(days.map((day) => [day.date, day.visits]));
   const now = new Date();
   // Noon, so that summer time does not move a date.
   const dates = Array.from({ length: CHART_DAYS }, (_, i) =>
     dateText(new Date(now.getFullYear(), now.getMonth(), now.getDate() - (CHART_DAYS - 1 - i), 12)));
   const counts = dates.map((date) => byDate.get(date) ?? 0);
+  counts[counts.length - 1] += newer;
   const highest = Math.max(1, ...counts);
   const sum = counts.reduce((total, count) => total + count, 0);
 
