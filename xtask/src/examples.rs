@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The crates whose examples run.
-const CRATES: &[&str] = &["larder", "larder-engine"];
+const CRATES: &[&str] = &["larder", "larder-admin", "larder-engine"];
 /// Examples that run until they are stopped. With `--check` they end as soon as they listen.
-const SERVICES: &[&str] = &["axum_service", "with_dashboard"];
+const SERVICES: &[&str] = &["axum_service", "both_layers", "dashboard", "with_dashboard"];
 /// The example that requires Redis.
 const NEEDS_REDIS: &str = "two_nodes";
 const DEADLINE: Duration = Duration::from_secs(30);

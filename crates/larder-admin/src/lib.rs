@@ -25,7 +25,8 @@
 //! ```
 //!
 //! With the feature `tiers`, one line registers a cache of the crate `larder`: `registry.register_cache("shop",
-//! &cache)`.
+//! &cache)`. With the feature `http`, one line registers a response cache of the crate `larder-http`:
+//! `registry.register_http("responses", &cache)`.
 //!
 //! # Protection from web pages
 //!
@@ -37,23 +38,27 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
+//! | `http` | no | `Registry::register_http`, for response caches of the crate `larder-http` |
+//! | `http-shared` | no | the same for response caches that replicas share; it has `http` and `tiers` |
 //! | `tiers` | no | `Registry::register_cache` and `Sample::with_cache`, for caches of the crate `larder` |
 
 pub mod api;
 mod assets;
-mod explain;
-mod guard;
-mod history;
 mod degradation;
 mod estimates;
+mod explain;
+mod guard;
+mod health;
+mod history;
 mod history_api;
 mod merge;
-mod health;
 mod metrics;
 mod purge;
 mod purge_route;
 mod query;
 mod registry;
+#[cfg(feature = "http")]
+mod responses;
 mod router;
 mod sample;
 mod state;
@@ -62,15 +67,17 @@ mod tiers;
 mod token;
 mod unwind;
 
+pub use degradation::Degradation;
 pub use explain::{ExplainFuture, Explainer, Explanation};
 pub use purge::{PurgeFuture, Purger, Target, TargetKind};
 pub use registry::{Registry, Source};
+#[cfg(feature = "http")]
+pub use responses::ResponseCache;
 pub use router::{Admin, router};
 pub use sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
-pub use degradation::Degradation;
 pub use token::{Token, TokenError};
 
 /// The documentation page of this crate, whose examples are tested.
-#[cfg(all(doctest, feature = "tiers"))]
+#[cfg(all(doctest, feature = "http", feature = "tiers"))]
 #[doc = include_str!("../../../docs/dashboard.md")]
 struct Page;

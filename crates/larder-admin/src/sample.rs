@@ -157,7 +157,7 @@ pub struct Reasons {
 pub struct Tier {
     /// Its name: `memory`, `redis`, `http`.
     pub name: &'static str,
-    /// Lookups by outcome. `hit` and `stale` count as hits, `miss` and `collapsed` as misses. Others, for example
+    /// Lookups by outcome. `hit`, `shared` and `stale` count as hits, `miss` and `collapsed` as misses. Others, for example
     /// `bypass` and `error`, are not included in the hit ratio.
     pub lookups: Vec<(&'static str, u64)>,
     /// Why lookups missed, estimated from a sample of keys; empty if that is not known.
@@ -232,7 +232,7 @@ impl Tier {
     }
 
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.lookups_with(["hit", "stale"]), self.lookups_with(["miss", "collapsed"]))
+        (self.lookups_with(["hit", "shared", "stale"]), self.lookups_with(["miss", "collapsed"]))
     }
 
     /// Operations that failed or were not sent to the tier, lookups among them.
@@ -310,9 +310,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn name_whose_count_may_be_zero_is_not_among_the_most_used() {
+        let entries = [("a".to_owned(), 9, 1), ("b".to_owned(), 4_300, 4_760), ("c".to_owned(), 2, 2)];
+        let sample = Sample::running().top("keys", entries).top("tags", [("d".to_owned(), 1, 1)]);
+        let [list] = &sample.top[..] else { panic!("{:?}", sample.top) };
+        assert_eq!(list.entries, [TopEntry { name: "a".to_owned(), count: 9, error: 1 }]);
+    }
+
+    #[test]
     fn hit_ratio_excludes_bypasses_and_errors() {
         let tier = Tier::new("http").lookups([
-            ("hit", 6),
+            ("hit", 5),
+            ("shared", 1),
             ("stale", 2),
             ("miss", 1),
             ("collapsed", 1),

@@ -176,6 +176,17 @@ fn tier(name: &'static str, stats: TierStats) -> Tier {
     tier
 }
 
+/// The outcome of a purge that other nodes must hear of.
+pub(crate) fn confirmed(reach: Reach) -> Result<(), String> {
+    match reach {
+        Reach::Everywhere => Ok(()),
+        Reach::HereAndQueued => {
+            Err("purged on this node and queued: Redis did not confirm it, so other nodes do not know yet"
+                .into())
+        }
+    }
+}
+
 /// Purges a cache for the admin port.
 struct CachePurger(Cache);
 
@@ -187,13 +198,7 @@ impl Purger for CachePurger {
                 Target::All => self.0.clear().await,
                 other => return Err(format!("a cache cannot purge {other}; expected a tag, or all: true")),
             };
-            match purged {
-                Ok(Reach::Everywhere) => Ok(()),
-                Ok(Reach::HereAndQueued) => {
-                    Err("purged on this node and queued: Redis did not confirm it, so other nodes do not know yet".into())
-                }
-                Err(error) => Err(error.to_string()),
-            }
+            confirmed(purged.map_err(|error| error.to_string())?)
         })
     }
 

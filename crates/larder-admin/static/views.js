@@ -169,11 +169,11 @@ export class PartView {
     this.top = new Map();
     this.tops = el("div", "tops");
     this.figures = new ListView("", "figures");
+    this.degradations = el("ul", "degradations");
     this.failure = el("p", "failure");
     this.notes = el("p", "notes");
     const lists = [...this.misses, ...this.reasons.map(([, list]) => list)].map((list) => list.node);
     this.lists = el("div", "lists", this.tops, ...lists);
-    this.degradations = el("ul", "degradations");
     this.purge = part.can_purge ? [purgeForm(part)] : [];
     this.extras = el("div", "extras", this.figures.node, this.lists, ...this.purge);
     const title = el("h2", "", part.part);
@@ -191,15 +191,15 @@ export class PartView {
     this.state.textContent = part.state;
     this.restarts.textContent = part.restarts ? `${part.restarts} ${part.restarts === 1 ? "restart" : "restarts"}` : "";
     part.tiers.forEach((tier, n) => this.tiers[n].show(tier, now));
-    this.failure.hidden = !part.last_failure;
-    this.failure.textContent = part.last_failure ? `Last failure: ${part.last_failure}` : "";
-    const notes = Object.entries(part.notes ?? {}).map(([name, sentence]) => `${name} ${sentence}`);
-    this.notes.hidden = !notes.length;
     const lacking = part.degradations ?? [];
     this.degradations.hidden = !lacking.length;
     this.degradations.replaceChildren(...lacking.map(({ name, since, seconds, ready, meaning }) =>
       el("li", ready ? "" : "not-ready",
         el("b", "", name), el("time", "", `since ${moment(new Date(since * 1000))}, ${span(seconds)}`), el("span", "", meaning))));
+    this.failure.hidden = !part.last_failure;
+    this.failure.textContent = part.last_failure ? `Last failure: ${part.last_failure}` : "";
+    const notes = Object.entries(part.notes ?? {}).map(([name, sentence]) => `${name} ${sentence}`);
+    this.notes.hidden = !notes.length;
     this.notes.textContent = notes.join(" · ");
     let counted = 0;
     part.tiers.forEach((tier, n) => {

@@ -2,6 +2,10 @@
 
 #![cfg(feature = "tiers")]
 
+#[cfg(feature = "http")]
+#[path = "tiers/responses.rs"]
+mod responses;
+
 use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};

@@ -1,9 +1,8 @@
 //! What the parts say about a key or a URL, for `larder explain` and the admin port.
 
-use axum::http::{Request, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use larder::Validity;
 use larder_admin::{ExplainFuture, Explainer, Explanation, Registry};
-use larder_http::HttpCache;
 use larder_links::{Links, SlugState};
 use larder_server::Store;
 use std::time::Duration;
@@ -12,11 +11,9 @@ use tokio::time::timeout;
 /// How long an explanation waits for the database of the shortener.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Lets the parts of the shortener explain.
+/// Lets the shortener explain.
 pub(crate) fn of_links(registry: &Registry, links: &Links) {
     registry.explain_with("links", SlugExplainer(links.clone()));
-    let responses = links.responses().clone();
-    registry.explain_with("api responses", move |target: &str| explain_response(&responses, target));
 }
 
 /// Lets the cache server explain.
@@ -90,47 +87,6 @@ async fn state_of(links: &Links, slug: &str) -> Result<SlugState, String> {
     let state = timeout(DATABASE_TIMEOUT, links.slug_state(slug)).await;
     let late = |_| format!("the database did not respond within {} s", DATABASE_TIMEOUT.as_secs());
     state.map_err(late)?.map_err(|error| error.to_string())
-}
-
-/// The target is the URL of a GET.
-fn explain_response(cache: &HttpCache, target: &str) -> Option<Explanation> {
-    let url = url_of(target)?;
-    let request = Request::get(url.clone()).body(String::new()).ok()?;
-    let found = cache.inspect(&request);
-    let verdict = match (&found.bypass, &found.response) {
-        (Some(reason), _) => format!("bypasses the cache: {}", reason.as_str()),
-        (None, Some(response)) if response.is_filling => "follows the running fill".to_owned(),
-        (None, Some(response)) if response.ttl.is_zero() => "answered stale, and refreshed".to_owned(),
-        (None, Some(_)) => "answered from the cache".to_owned(),
-        (None, None) if found.is_purged => "purged: the handler runs".to_owned(),
-        (None, None) if found.is_hit_for_miss => {
-            "the handler runs, and others do not wait: the last response was not stored, or too slow"
-                .to_owned()
-        }
-        (None, None) => {
-            "not stored: the handler runs, and its response is stored if that allows it".to_owned()
-        }
-    };
-    let vary: Vec<&str> = found.vary.iter().map(|field| field.as_str()).collect();
-    let explanation = Explanation::new(verdict)
-        .fact("method", "GET")
-        .fact("scheme", url.scheme_str().unwrap_or_default())
-        .fact("authority", url.authority().map_or("", |authority| authority.as_str()))
-        .fact("path", url.path())
-        .fact("query", url.query())
-        .fact("vary", vary)
-        .fact("scope", found.scope.map(|scope| format!("{scope:?}").to_lowercase()));
-    let Some(response) = found.response else { return Some(explanation.fact("tier", "none")) };
-    Some(
-        explanation
-            .fact("tier", "http")
-            .fact("status", response.status.as_u16())
-            .fact("age_seconds", response.age.as_secs_f64())
-            .fact("ttl_seconds", response.ttl.as_secs_f64())
-            .fact("grace_seconds", response.grace.map(|grace| grace.as_secs_f64()))
-            .fact("tags", response.tags)
-            .fact("bytes", response.bytes),
-    )
 }
 
 /// The target is a key. A URL is taken for one only if it exists.

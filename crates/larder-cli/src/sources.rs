@@ -47,46 +47,46 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
             .figure(Figure::total("links_created", Unit::Count, stats.created, "Links created."))
     });
 
-    let (source, handle, responses) = (links.clone(), health.clone(), links.responses().clone());
-    let sample = move || {
-        let stats = source.responses().stats();
-        let mut latency = stats.hit_time.clone();
-        latency.merge(&stats.miss_time);
-        let bypassed = stats.bypassed_total();
-        let tier = Tier::new("http")
-            .lookups([
-                ("hit", stats.hits),
-                ("stale", stats.stale_hits),
-                ("miss", stats.misses),
-                ("collapsed", stats.collapsed),
-                ("bypass", bypassed),
-            ])
+    let handle = health.clone();
+    registry.register_http_from("api responses", links.responses(), move || sample_with_health(&handle));
+}
+
+/// Registers the cache server.
+pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health: &HealthHandle) {
+    let (handle, refusals) = (health.clone(), Refusals::default());
+    registry.register("server", "server", move || {
+        let stats = current.handle().snapshot();
+        let memory = Tier::new("memory")
+            .lookups([("hit", stats.hits), ("miss", stats.misses)])
             .miss_causes(stats.miss_causes.counts())
-            .latency(latency)
-            .entries(stats.entries)
-            .bytes(stats.bytes, stats.capacity);
-        let counts = |reasons: &[(Reason, u64)]| -> Vec<_> {
-            reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
-        };
+            .operations([("command", stats.commands)])
+            .latency(stats.latency)
+            .entries(stats.keys)
+            .bytes(stats.memory_used_bytes, stats.memory_capacity_bytes);
         let mut sample = sample_with_health(&handle);
         sample.degradations.extend(refusals.lacking_connections(stats.connections_rejected));
         sample
-            .tier(tier)
-            .top("paths", shown(&stats.top_paths))
-            .top("routes", shown(&stats.top_routes))
-            .top("tags", shown(&stats.top_tags))
-            .reasons("bypass", counts(&stats.bypassed))
-            .reasons("unstored", counts(&stats.unstored))
-            .figure(Figure::total("purges", Unit::Count, stats.purges, "Purge requests."))
+            .tier(memory)
+            .top("keys", shown(&stats.top_keys))
             .figure(Figure::current(
-                "bodies",
-                Unit::Bytes,
-                stats.body_bytes as f64,
-                "Bodies in memory: stored, in running fills, and in replies that are being sent.",
+                "connections",
+                Unit::Count,
+                stats.connections as f64,
+                "Open connections.",
             ))
             .figure(Figure::total(
-                "not_modified",
+                "command_errors",
                 Unit::Count,
+                stats.errors,
+                "Commands that failed with an error.",
+            ))
+            .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries evicted to make room."))
+            .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries removed after their TTL."))
+            .figure(Figure::total("received", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
+            .figure(Figure::total("sent", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
+    });
+}
+
 /// What the shortener lacks if its database does not take writes.
 fn lacking_database(health: StoreHealth) -> Option<Degradation> {
     const REDIRECTS: &str = "redirects work, changes are refused, and visits wait in memory";
@@ -124,47 +124,6 @@ impl Refusals {
     }
 }
 
-                stats.not_modified,
-                "Responses with status 304.",
-            ))
-    };
-    registry.register_with_purger("api responses", "http", sample, ResponsePurger(responses));
-}
-
-/// Registers the cache server.
-pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health: &HealthHandle) {
-    let (handle, refusals) = (health.clone(), Refusals::default());
-    registry.register("server", "server", move || {
-        let stats = current.handle().snapshot();
-        let memory = Tier::new("memory")
-            .lookups([("hit", stats.hits), ("miss", stats.misses)])
-            .miss_causes(stats.miss_causes.counts())
-            .operations([("command", stats.commands)])
-            .latency(stats.latency)
-            .entries(stats.keys)
-            .bytes(stats.memory_used_bytes, stats.memory_capacity_bytes);
-        sample_with_health(&handle)
-            .tier(memory)
-            .top("keys", shown(&stats.top_keys))
-            .figure(Figure::current(
-                "connections",
-                Unit::Count,
-                stats.connections as f64,
-                "Open connections.",
-            ))
-            .figure(Figure::total(
-                "command_errors",
-                Unit::Count,
-                stats.errors,
-                "Commands that failed with an error.",
-            ))
-            .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries evicted to make room."))
-            .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries removed after their TTL."))
-            .figure(Figure::total("received", Unit::Bytes, stats.bytes_in, "Bytes read from clients."))
-            .figure(Figure::total("sent", Unit::Bytes, stats.bytes_out, "Bytes written to clients."))
-    });
-}
-
 /// Keys as text, with their counts and errors.
 fn shown(keys: &[TopKey]) -> impl Iterator<Item = (String, u64, u64)> {
     keys.iter().map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error))
@@ -179,28 +138,6 @@ fn sample_with_health(health: &HealthHandle) -> Sample {
         State::Stopped => larder_admin::State::Stopped,
     };
     Sample { state, restarts: health.restarts, last_failure: health.last_failure, ..Sample::running() }
-}
-
-/// Purges the response cache for the admin port.
-struct ResponsePurger(HttpCache);
-
-impl Purger for ResponsePurger {
-    fn purge(&self, target: Target) -> PurgeFuture<'_> {
-        let purged = match target {
-            Target::Tag(tag) => {
-                self.0.purge_tag(&tag);
-                Ok(())
-            }
-            Target::Uri(uri) => self.0.purge_uri(&uri).map(drop).map_err(|error| error.to_string()),
-            Target::Prefix(prefix) => self.0.purge_prefix(&prefix).map_err(|error| error.to_string()),
-            Target::All => {
-                self.0.purge_all();
-                Ok(())
-            }
-            other => Err(format!("this part cannot purge {other}")),
-        };
-        Box::pin(std::future::ready(purged))
-    }
 }
 
 /// The statistics of the current cache server. Each restart creates a new server.

@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-server", &["larder-engine", "larder-glob", "larder-resp"]),
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
-    ("larder-admin", &["larder-engine", "larder", "larder-web"]),
+    ("larder-admin", &["larder-engine", "larder", "larder-http", "larder-web"]),
     // Used by the bench, which is a part of the binary, and by the tests.
     ("larder-process", &[]),
     (

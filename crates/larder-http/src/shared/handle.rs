@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Request, Uri};
 use larder::{Reach, SharedView};
 
 use super::SharedStore;
 use super::tags::{self, MAX_PREFIXES};
 use crate::builder::{BuildError, Builder};
 use crate::cache::{HttpCache, PurgeError, parse_absolute};
+use crate::inspect::Inspection;
 use crate::key;
 use crate::layer::HttpCacheLayer;
 use crate::stats::Stats;
@@ -106,6 +107,11 @@ impl SharedHttpCache {
     /// The counters of this replica, and its current size.
     pub fn stats(&self) -> Stats {
         self.0.stats()
+    }
+
+    /// What this replica would do with a request now; see [`HttpCache::inspect`].
+    pub fn inspect<B: http_body::Body>(&self, request: &Request<B>) -> Inspection {
+        self.0.inspect(request)
     }
 
     /// Purges one URI with all its variants, for every method and body, on every replica; `uri` is absolute and includes
