@@ -1,12 +1,14 @@
 //! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
 use crate::remote::admin_authority;
-use crate::usage::{address, count, policy};
+use crate::usage::{count, policy, source_format};
+use crate::values::{address, size};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use larder_bench::{BenchCommand, whole_number};
 use larder_links::export::Format;
+use larder_links::import::SourceFormat;
 use larder_links::{Scope, TokenName};
 use larder_server::{ByteSize, MemoryPolicy};
 use std::net::SocketAddr;
@@ -300,6 +302,9 @@ pub(crate) struct ImportFlags {
     /// The CSV or JSON file to import.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// The program that has exported the file.
+    #[arg(long, default_value = "larder", value_name = "FORMAT", value_parser = source_format())]
+    pub(crate) format: SourceFormat,
     /// The URL of the running URL shortener to import into [default: that of the file, or http://127.0.0.1:8080].
     #[arg(long, env = "LARDER_IMPORT_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,

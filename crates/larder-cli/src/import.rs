@@ -25,9 +25,10 @@ pub(crate) fn run(flags: ImportFlags, shortener: LinksFlags, settings: settings:
     let bar = progress_bar(metadata.len());
     let start = Instant::now();
     let report = runtime()?.block_on(async {
+        let format = flags.format;
         let (destination, store) = destination(flags, shortener, settings)?;
         let mut stored = Progress::default();
-        let imported = import(file, destination, |progress| {
+        let imported = import(file, format, destination, |progress| {
             stored = *progress;
             bar.set_message(format!("{} links", progress.created + progress.existing));
             bar.set_position(progress.bytes);

@@ -6,6 +6,7 @@ use crate::output::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Error, FromArgMatches};
+use larder_links::import::SourceFormat;
 use larder_server::MemoryPolicy;
 use std::ffi::OsString;
 use std::fmt;
@@ -39,6 +40,12 @@ pub(crate) fn parse() -> (Cli, GivenOptions) {
 }
 
 /// An address to listen on.
+/// A parser of the formats of an import, whose names a shell completes.
+pub(crate) fn source_format() -> impl TypedValueParser<Value = SourceFormat> {
+    PossibleValuesParser::new(SourceFormat::ALL.map(SourceFormat::as_str))
+        .try_map(|name| name.parse::<SourceFormat>())
+}
+
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| ADDRESS_FORM.to_owned())
 }

@@ -9,7 +9,7 @@
 
 use axum::body::Body;
 use http::{Request, StatusCode};
-use larder_links::import::{Destination, import};
+use larder_links::import::{Destination, SourceFormat, import};
 use larder_links::{Config, Deps, Links, OwnAddresses};
 use std::fmt::Write;
 use std::io::Cursor;
@@ -38,12 +38,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let (_folder, links) = open()?;
     let database = Destination::Store { store: links.store().clone(), own: OwnAddresses::default() };
     let started = Instant::now();
-    let report = import(Cursor::new(file.clone()), database.clone(), |_| {}).await?;
+    let report = import(Cursor::new(file.clone()), SourceFormat::Larder, database.clone(), |_| {}).await?;
     assert_eq!(report.progress.created, ROWS as u64);
     report_rate("import into the database", ROWS, started);
 
     let started = Instant::now();
-    let report = import(Cursor::new(file.clone()), database, |_| {}).await?;
+    let report = import(Cursor::new(file.clone()), SourceFormat::Larder, database, |_| {}).await?;
     assert_eq!(report.progress.existing, ROWS as u64);
     report_rate("the same file once more", ROWS, started);
 
@@ -59,6 +59,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let report = import(
         Cursor::new(file),
+        SourceFormat::Larder,
         Destination::Server { address: format!("http://{address}"), token: None },
         |_| {},
     )

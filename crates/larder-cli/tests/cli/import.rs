@@ -74,6 +74,26 @@ fn import_without_a_valid_row_fails() {
 }
 
 #[test]
+fn import_of_unknown_columns_creates_nothing_and_names_the_format_that_reads_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = file_in(
+        folder.path(),
+        "keyword,url,title,timestamp,ip,clicks\nprinted,https://example.com/,A,2024-01-02,192.0.2.1,3\n",
+    );
+    let database = folder.path().join("links.db");
+    let address = format!("sqlite:{}", database.display());
+    import(&file, "--database", &address).assert_failure(
+        "larder links import: the columns keyword, timestamp, ip, clicks are unknown; the columns of the format larder \
+         are name, url, title, slug, tags, expires_at, max_visits, forward_query, created_at, visits; \
+         --format yourls reads this file",
+    );
+    let ended = run(larder(["links", "import", "--format", "yourls", "--database", &address]).arg(&file));
+    assert_counts(&ended, "1 links created, 0 existed, 0 rows invalid");
+    let (_links, http) = start_links(&database, None);
+    assert_eq!(follow(http, "printed"), "https://example.com/");
+}
+
+#[test]
 fn import_reads_the_configuration_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_links, http) = start_links(&folder.path().join("links.db"), None);

@@ -9,12 +9,16 @@
 //! [export](crate::export) is read with its slugs and options.
 
 mod client;
+mod columns;
+mod encoding;
 mod json;
 mod rows;
 
 use crate::hosts::OwnAddresses;
 use crate::store::{CreateOutcome, Duplicates, NewLink, Store, StoreError};
 use client::Server;
+pub use columns::SourceFormat;
+use encoding::Decoded;
 use rows::{Batch, Rows};
 use std::io::{BufRead, BufReader, Read};
 use tokio::sync::mpsc;
@@ -54,7 +58,7 @@ pub struct Progress {
     pub existing: u64,
     /// Invalid rows.
     pub invalid: u64,
-    /// Bytes of the file processed. The end of the last line counts even if the file lacks it.
+    /// Bytes of the text processed, in UTF-8. The end of the last line counts even if the file lacks it.
     pub bytes: u64,
 }
 
@@ -66,9 +70,6 @@ pub struct Report {
     /// The first [`MAX_REPORTED_ROWS`] invalid rows.
     pub invalid: Vec<InvalidRow>,
 }
-
-/// What some programs write in front of UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An invalid row, which created no link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,12 @@ pub enum ImportError {
     /// The file cannot be read.
     #[error("cannot read the file: {0}")]
     Read(#[from] csv::Error),
+    /// The columns of a CSV file are not those of the format.
+    #[error("{0}")]
+    Columns(String),
+    /// A JSON array has the links of this program alone.
+    #[error("the file is a JSON array; the format {format} is CSV", format = .0.as_str())]
+    NotCsv(SourceFormat),
     /// The file begins like JSON and is not, or it cannot be read.
     #[error("cannot read the file as a JSON array: {0}")]
     Json(#[from] serde_json::Error),
@@ -131,9 +138,10 @@ enum Sink {
 
 /// Imports the rows `name,url` of a CSV file, whose name becomes the title, or the objects of a JSON array.
 ///
-/// A header row allows any order of columns, and further columns. With a column `slug` the file is an
-/// [export](crate::export), whose other columns are read too. Invalid rows are reported and do not end the import.
-/// `progress` runs after every batch.
+/// A header row allows any order of columns, and those of an [export](crate::export), which are read, but for `created_at` and
+/// `visits`. A column that the format does not know is an error, unless the format is that of another program, whose further
+/// columns are left out. Columns are separated by `,`, `;` or a tab. The text is UTF-8, UTF-16, or Windows-1252, which is
+/// Latin-1 and more. Invalid rows are reported and do not end the import. `progress` runs after every batch.
 ///
 /// # Errors
 /// See [`ImportError`]. Everything that `progress` reported is stored: after a fault in the file all valid rows before it.
@@ -142,6 +150,7 @@ enum Sink {
 /// A dropped import may store one more batch than it reported; a repeated import is harmless.
 pub async fn import(
     source: impl Read + Send + 'static,
+    format: SourceFormat,
     destination: Destination,
     mut progress: impl FnMut(&Progress),
 ) -> Result<Report, ImportError> {
@@ -153,7 +162,7 @@ pub async fn import(
     };
     // Two batches in advance keep the reader and the sink busy; more would only use memory.
     let (sender, mut batches) = mpsc::channel(2);
-    let reader = tokio::task::spawn_blocking(move || read(source, &sender));
+    let reader = tokio::task::spawn_blocking(move || read(source, format, &sender));
     let mut report = Report::default();
     while let Some(mut batch) = batches.recv().await {
         if let Sink::Store { own, .. } = &sink {
@@ -167,18 +176,16 @@ pub async fn import(
     Ok(report)
 }
 
-fn read(source: impl Read, batches: &mpsc::Sender<Batch>) -> Result<(), ImportError> {
-    let mut source = BufReader::new(source);
-    if source.fill_buf().map_err(csv::Error::from)?.starts_with(BYTE_ORDER_MARK) {
-        source.consume(BYTE_ORDER_MARK.len());
-    }
+fn read(source: impl Read, format: SourceFormat, batches: &mpsc::Sender<Batch>) -> Result<(), ImportError> {
+    let mut source = BufReader::new(Decoded::new(source));
     let start = source.fill_buf().map_err(csv::Error::from)?;
     match start.trim_ascii_start().first() {
+        Some(b'[') if format != SourceFormat::Larder => return Err(ImportError::NotCsv(format)),
         Some(b'[') => return Ok(json::read(source, |batch| batches.blocking_send(batch).is_ok())?),
         Some(b'{') => return Err(ImportError::Object),
         _ => {}
     }
-    let mut rows = Rows::new(source);
+    let mut rows = Rows::new(source, format)?;
     while let Some(batch) = rows.next_batch()? {
         if batches.blocking_send(batch).is_err() {
             break;

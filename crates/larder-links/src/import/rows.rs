@@ -1,15 +1,12 @@
 //! Parses a CSV file into batches of valid links and invalid rows with their lines.
 
-use super::InvalidRow;
-use crate::address::{Address, AddressError};
-use crate::export::without_apostrophe;
+use super::columns::{Columns, is_names};
+use super::{ImportError, InvalidRow, SourceFormat};
+use crate::address::AddressError;
 use crate::hosts::OwnAddresses;
-use crate::input::{self, check_title};
-use crate::slug::check_custom;
-use crate::store::{LinkOptions, MAX_BATCH_LINKS, NewLink};
+use crate::store::{MAX_BATCH_LINKS, NewLink};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
-use serde_json::{Map, Value};
-use std::io::{Chain, Read};
+use std::io::{BufRead, Chain, Read};
 
 /// The maximum text in one batch, so that its JSON is below the server's limit even if every byte is escaped.
 const MAX_BATCH_TEXT_BYTES: usize = 1024 * 1024;
@@ -59,6 +56,7 @@ impl Batch {
 /// Reads batches from a CSV file.
 pub(super) struct Rows<R> {
     reader: Reader<Source<R>>,
+    format: SourceFormat,
     columns: Option<Columns>,
     record: ByteRecord,
     /// Why the file could not be read further, until the rows before that have been returned.
@@ -79,49 +77,35 @@ impl<R: Read> Read for Source<R> {
     }
 }
 
-/// The positions of the columns.
-#[derive(Clone, Copy)]
-struct Columns {
-    name: Option<usize>,
-    url: usize,
-    count: usize,
-    /// Those of an export.
-    export: Option<ExportColumns>,
-}
-
-/// The positions of the columns that only an export has.
-#[derive(Clone, Copy)]
-struct ExportColumns {
-    slug: usize,
-    tags: Option<usize>,
-    expires_at: Option<usize>,
-    max_visits: Option<usize>,
-    forward_query: Option<usize>,
-}
-
-impl<R: Read> Rows<R> {
-    pub(super) fn new(source: R) -> Rows<R> {
+impl<R: BufRead> Rows<R> {
+    /// The rows of a file, whose separator its first row tells.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(super) fn new(mut source: R, format: SourceFormat) -> Result<Rows<R>, ImportError> {
+        let separator = separator(source.fill_buf().map_err(csv::Error::from)?, format);
         // Only a line feed ends a line, because the reader counts those; a carriage return before it is trimmed with the
         // field's other white space. One more line feed at the end of the file ends its last line.
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
+            .delimiter(separator)
             .terminator(Terminator::Any(b'\n'))
             .from_reader(Source { text: source.chain(b"\n".as_slice()), has_ended: false });
-        Rows { reader, columns: None, record: ByteRecord::new(), failure: None }
+        Ok(Rows { reader, format, columns: None, record: ByteRecord::new(), failure: None })
     }
 
     /// The next batch, or `None` at the end of the file.
-    pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, csv::Error> {
+    pub(super) fn next_batch(&mut self) -> Result<Option<Batch>, ImportError> {
         if let Some(failure) = self.failure.take() {
-            return Err(failure);
+            return Err(failure.into());
         }
         let mut batch = Batch::default();
         while !batch.is_full() {
             match self.reader.read_byte_record(&mut self.record) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(failure) if batch.rows() == 0 => return Err(failure),
+                Err(failure) if batch.rows() == 0 => return Err(failure.into()),
                 Err(failure) => {
                     self.failure = Some(failure);
                     break;
@@ -141,7 +125,7 @@ impl<R: Read> Rows<R> {
             let columns = match self.columns {
                 Some(columns) => columns,
                 None => {
-                    let (columns, is_header) = Columns::detect(&self.record);
+                    let (columns, is_header) = Columns::detect(&self.record, self.format)?;
                     self.columns = Some(columns);
                     if is_header {
                         continue;
@@ -154,7 +138,7 @@ impl<R: Read> Rows<R> {
                 Ok(link) => batch.push(line, link),
                 Err(mut reason) => {
                     if is_first {
-                        reason.push_str("; a header row needs a column url");
+                        reason.push_str("; if this is a header, it needs a column url");
                     }
                     batch.invalid.push(InvalidRow { line, reason });
                 }
@@ -176,83 +160,21 @@ impl<R: Read> Rows<R> {
     }
 }
 
-impl Columns {
-    /// The columns by the names in the first row; without names, `name,url`.
-    fn detect(first: &ByteRecord) -> (Columns, bool) {
-        let find = |names: &[&str]| {
-            first.iter().position(|field| {
-                let field = String::from_utf8_lossy(field);
-                names.iter().any(|name| field.trim().eq_ignore_ascii_case(name))
-            })
-        };
-        match find(&["url"]) {
-            Some(url) => {
-                let export = find(&["slug"]).map(|slug| ExportColumns {
-                    slug,
-                    tags: find(&["tags"]),
-                    expires_at: find(&["expires_at"]),
-                    max_visits: find(&["max_visits"]),
-                    forward_query: find(&["forward_query"]),
-                });
-                (Columns { name: find(&["name", "title"]), url, count: first.len(), export }, true)
-            }
-            None => (Columns { name: Some(0), url: 1, count: 2, export: None }, false),
-        }
-    }
-
-    fn read(self, record: &ByteRecord) -> Result<NewLink, String> {
-        if record.len() != self.count {
-            let hint = if record.len() > self.count { "; a comma inside a field needs quotes" } else { "" };
-            return Err(format!("has {} columns, expected {}{hint}", record.len(), self.count));
-        }
-        let field = |index: usize| {
-            let field = std::str::from_utf8(&record[index]);
-            let field = field.map_err(|_| format!("column {} is not UTF-8", index + 1))?;
-            Ok::<_, String>(if self.export.is_some() { without_apostrophe(field) } else { field })
-        };
-        let url = Address::parse(field(self.url)?).map_err(|error| format!("url {error}"))?;
-        let name = self.name.map(field).transpose()?.unwrap_or_default();
-        let title = check_title(name).map_err(|error| format!("name {}", error.message()))?;
-        let (slug, options) = match self.export {
-            Some(columns) => columns.read(field)?,
-            None => (None, LinkOptions::default()),
-        };
-        Ok(NewLink { url, slug, title: title.to_owned(), options })
-    }
-}
-
-impl ExportColumns {
-    /// Slug and options; an empty field has its default.
-    fn read<'a>(
-        self,
-        field: impl Fn(usize) -> Result<&'a str, String>,
-    ) -> Result<(Option<String>, LinkOptions), String> {
-        let text = |index: Option<usize>| {
-            let text = index.map(&field).transpose()?.map(str::trim);
-            Ok::<_, String>(text.filter(|text| !text.is_empty()))
-        };
-        let slug = text(Some(self.slug))?;
-        if let Some(slug) = slug {
-            check_custom(slug).map_err(|error| format!("slug {error}"))?;
-        }
-        let mut fields = Map::new();
-        if let Some(tags) = text(self.tags)? {
-            fields.insert("tags".into(), tags.split(',').collect::<Vec<_>>().into());
-        }
-        if let Some(expires_at) = text(self.expires_at)? {
-            fields.insert("expires_at".into(), expires_at.into());
-        }
-        for (name, index) in [("max_visits", self.max_visits), ("forward_query", self.forward_query)] {
-            if let Some(value) = text(index)? {
-                // What is neither a number nor a boolean stays text, which is reported.
-                let value =
-                    serde_json::from_str(&value.to_ascii_lowercase()).unwrap_or_else(|_| Value::from(value));
-                fields.insert(name.into(), value);
-            }
-        }
-        let options = input::options(&fields).map_err(|error| error.to_text())?;
-        Ok((slug.map(str::to_owned), options))
-    }
+/// The separator by which the first row of a text makes most sense: it has the most columns that the format knows, or names of
+/// columns at all.
+fn separator(text: &[u8], format: SourceFormat) -> u8 {
+    let first_row = |separator: u8| {
+        let mut builder = ReaderBuilder::new();
+        builder.has_headers(false).flexible(true).delimiter(separator);
+        let mut rows = builder.terminator(Terminator::Any(b'\n')).from_reader(text).into_byte_records();
+        rows.find_map(|row| row.ok().filter(|row| !row.as_slice().trim_ascii().is_empty()))
+    };
+    let sense = |separator: &u8| {
+        let row = first_row(*separator).unwrap_or_default();
+        (format.score(&row), if is_names(&row) { row.len() } else { 0 })
+    };
+    // Of equal ones the last, which is the comma.
+    b"\t;,".iter().copied().max_by_key(sense).unwrap_or(b',')
 }
 
 #[cfg(test)]
@@ -260,7 +182,7 @@ mod tests {
     use super::*;
 
     fn read(text: &[u8]) -> (Vec<(u64, String, String)>, Vec<InvalidRow>) {
-        let mut rows = Rows::new(text);
+        let mut rows = Rows::new(text, SourceFormat::Larder).unwrap();
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         while let Some(batch) = rows.next_batch().unwrap() {
             let links = batch.lines.into_iter().zip(batch.links);
@@ -279,19 +201,119 @@ mod tests {
         let expected = |line| vec![row(line, "A", "https://a.example/")];
         assert_eq!(read(b"name,url\nA,https://a.example/\n").0, expected(2));
         assert_eq!(read(b"A,https://a.example/").0, expected(1));
-        assert_eq!(read(b"URL , id, Title\r\nhttps://a.example/,7,A\r\n").0, expected(2));
-        assert_eq!(read("\u{feff}name,url\nA,https://a.example/\n".as_bytes()).0, expected(2));
+        assert_eq!(read(b"URL , visits, Title\r\nhttps://a.example/,7,A\r\n").0, expected(2));
+        // Spreadsheets write columns without a name.
+        assert_eq!(read(b"url,name,,\nhttps://a.example/,A,,\n").0, expected(2));
+        // The name of a link may be that of a column.
+        assert_eq!(read(b"url,https://a.example/\n").0, vec![row(1, "url", "https://a.example/")]);
         assert_eq!(read(b"url\nhttps://a.example/\n").0, vec![row(2, "", "https://a.example/")]);
         assert_eq!(read(b""), (vec![], vec![]));
         assert_eq!(read(b"name,url\n"), (vec![], vec![]));
     }
 
+    fn failure(text: &str, format: SourceFormat) -> String {
+        let mut rows = Rows::new(text.as_bytes(), format).unwrap();
+        rows.next_batch().err().unwrap_or_else(|| panic!("{text:?} is read")).to_string()
+    }
+
     #[test]
-    fn first_row_that_is_neither_data_nor_a_header_says_what_a_header_needs() {
-        let (good, bad) = read(b"title,target\nA,https://a.example/\nB,\n");
-        assert_eq!(good, [row(2, "A", "https://a.example/")]);
-        assert!(bad[0].reason.ends_with("; a header row needs a column url"), "{}", bad[0].reason);
-        assert!(!bad[1].reason.contains("header"), "{}", bad[1].reason);
+    fn unknown_columns_are_an_error_that_names_them_and_the_known_ones() {
+        let known = "the columns of the format larder are name, url, title, slug, tags, expires_at, max_visits, \
+                     forward_query, created_at, visits";
+        for (header, problem, advice) in [
+            ("slugg,url", "the column slugg is unknown", ""),
+            ("slug,url,expires", "the column expires is unknown", ""),
+            ("title,target", "the column target is unknown", ""),
+            ("slugg,addres", "the columns slugg, addres are unknown", ""),
+            ("slug,title", "there is no column with the address", ""),
+            (
+                "keyword,url,title,timestamp,ip,clicks",
+                "the columns keyword, timestamp, ip, clicks are unknown",
+                "; --format yourls reads this file",
+            ),
+            (
+                "createdAt;domain;shortCode;shortUrl;longUrl;title;tags;visits",
+                "the columns createdAt, domain, shortCode, shortUrl, longUrl are unknown",
+                "; --format shlink reads this file",
+            ),
+            (
+                "Link\tTitle\tDestination",
+                "the columns Link, Destination are unknown",
+                "; --format bitly reads this file",
+            ),
+        ] {
+            let text = format!("{header}\na,https://a.example/,b\n");
+            assert_eq!(failure(&text, SourceFormat::Larder), format!("{problem}; {known}{advice}"));
+        }
+        let twice = failure("name,url,title\na,https://a.example/,b\n", SourceFormat::Larder);
+        assert_eq!(twice, "the columns name (1) and title (3) mean the same; keep one");
+        let other = failure("keyword,title\n", SourceFormat::Yourls);
+        assert!(other.starts_with("there is no column with the address; "), "{other}");
+        let other = failure("url,title\n", SourceFormat::Yourls);
+        let expected =
+            "there is no column with the slug; the columns of the format yourls are keyword, url, title";
+        assert_eq!(other, expected);
+    }
+
+    /// Slug, address, title and tags of the rows of another program.
+    fn exported(text: &str, format: SourceFormat) -> Vec<String> {
+        let batch = Rows::new(text.as_bytes(), format).unwrap().next_batch().unwrap().unwrap();
+        assert_eq!(batch.invalid, []);
+        let row = |link: &NewLink| {
+            let tags: Vec<&str> = link.options.tags.iter().map(|tag| tag.as_str()).collect();
+            format!("{:?} {} {:?} {tags:?}", link.slug, link.url.as_str(), link.title)
+        };
+        batch.links.iter().map(row).collect()
+    }
+
+    #[test]
+    fn exports_of_other_programs_keep_their_slugs() {
+        let yourls = "keyword,url,title,timestamp,ip,clicks\n\
+            abc,https://a.example/,\"A, b\",2024-01-02 03:04:05,192.0.2.1,17\n";
+        assert_eq!(exported(yourls, SourceFormat::Yourls), [r#"Some("abc") https://a.example/ "A, b" []"#]);
+        let shlink = "createdAt,domain,shortCode,shortUrl,longUrl,title,tags,visits\n\
+            2024-01-02T03:04:05+00:00,s.example,abc,https://s.example/abc,https://a.example/,A,one|two,17\n";
+        assert_eq!(
+            exported(shlink, SourceFormat::Shlink),
+            [r#"Some("abc") https://a.example/ "A" ["one", "two"]"#]
+        );
+        let for_its_import = "Long URL;Tags;Domain;Short code;Title\nhttps://a.example/;one|two;;abc;A\n";
+        assert_eq!(exported(for_its_import, SourceFormat::Shlink), exported(shlink, SourceFormat::Shlink));
+        let bitly = "link,long_url,custom_bitlink,title,tags,created_at\n\
+            https://bit.ly/3xYz,https://a.example/,,A,\"one,two\",2024-01-02T03:04:05+0000\n\
+            bit.ly/3aBc,https://b.example/,s.example/own,B,,2024-01-02T03:04:05+0000\n";
+        assert_eq!(
+            exported(bitly, SourceFormat::Bitly),
+            [
+                r#"Some("3xYz") https://a.example/ "A" ["one", "two"]"#,
+                r#"Some("own") https://b.example/ "B" []"#
+            ]
+        );
+    }
+
+    #[test]
+    fn separators_are_recognised_by_the_first_row() {
+        for text in [
+            "name;url\n\"A;,\";https://a.example/?x=1,2;3\n",
+            "\n \nurl\tname\nhttps://a.example/?x=1,2;3\tA;,\n",
+            "A;,\thttps://a.example/?x=1,2;3\n",
+            "\"A;,\",\"https://a.example/?x=1,2;3\"\n",
+        ] {
+            let text =
+                text.replace("?x=1,2;3", if text.starts_with("name;") { "?x=1,2" } else { "?x=1,2;3" });
+            let (good, bad) = read(text.as_bytes());
+            assert_eq!((good.len(), good[0].1.as_str(), bad), (1, "A;,", vec![]), "{text}");
+        }
+        assert_eq!(read(b"A,https://a.example/?x;y;z\n").0, [row(1, "A", "https://a.example/?x;y;z")]);
+        assert_eq!(read(b"A;https://a.example/?x,y,z\n").0, [row(1, "A", "https://a.example/?x,y,z")]);
+    }
+
+    #[test]
+    fn options_are_read_without_a_column_for_the_slug() {
+        let text = b"url,max_visits,tags\nhttps://a.example/,7,\"one,two\"\n".as_slice();
+        let batch = Rows::new(text, SourceFormat::Larder).unwrap().next_batch().unwrap().unwrap();
+        let options = &batch.links[0].options;
+        assert_eq!((options.max_visits, options.tags.len()), (Some(7), 2));
     }
 
     #[test]
@@ -321,7 +343,7 @@ mod tests {
             [
                 (3, "has 1 columns, expected 2"),
                 (5, "url must begin with http:// or https://; ftp: is not allowed"),
-                (8, "has 3 columns, expected 2; a comma inside a field needs quotes"),
+                (8, "has 3 columns, expected 2; a separator inside a field needs quotes"),
                 (9, "column 1 is not UTF-8"),
                 (11, "url is missing: an http or https address is needed"),
             ]
@@ -359,7 +381,8 @@ mod tests {
     #[test]
     fn rows_before_a_failed_read_are_returned() {
         let text = "n,https://a.example/\n".repeat(MAX_BATCH_LINKS + 200);
-        let mut rows = Rows::new(Broken(text.as_bytes()));
+        let source = std::io::BufReader::new(Broken(text.as_bytes()));
+        let mut rows = Rows::new(source, SourceFormat::Larder).unwrap();
         assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), MAX_BATCH_LINKS);
         assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), 200);
         assert!(rows.next_batch().err().unwrap().to_string().contains("the disk has failed"));
@@ -368,13 +391,14 @@ mod tests {
     #[test]
     fn batch_is_bounded_in_rows_and_text() {
         let many = "n,https://a.example/\n".repeat(MAX_BATCH_LINKS + 1);
-        let mut rows = Rows::new(many.as_bytes());
+        let mut rows = Rows::new(many.as_bytes(), SourceFormat::Larder).unwrap();
         assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), MAX_BATCH_LINKS);
         assert_eq!(rows.next_batch().unwrap().unwrap().links.len(), 1);
         assert!(rows.next_batch().unwrap().is_none());
 
         let long = format!("n,https://a.example/{}\n", "x".repeat(8_000)).repeat(300);
-        let first = Rows::new(long.as_bytes()).next_batch().unwrap().unwrap();
+        let mut rows = Rows::new(long.as_bytes(), SourceFormat::Larder).unwrap();
+        let first = rows.next_batch().unwrap().unwrap();
         let text: usize = first.links.iter().map(|link| link.url.as_str().len()).sum();
         assert!(
             first.links.len() < 300 && text <= MAX_BATCH_TEXT_BYTES + 8_100,

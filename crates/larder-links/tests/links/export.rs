@@ -2,7 +2,7 @@
 
 use crate::support::{Fixture, open, open_with};
 use http::{Method, StatusCode};
-use larder_links::import::{Destination, import};
+use larder_links::import::{Destination, SourceFormat, import};
 use serde_json::{Value, json};
 use std::io::Cursor;
 use tokio::net::TcpListener;
@@ -47,15 +47,19 @@ async fn export_is_imported_into_a_database_once() {
         assert_eq!(export.header("content-disposition"), format!("attachment; filename=\"links.{format}\""));
         let target = open();
         let destination = target.destination();
-        let report = import(Cursor::new(export.body.clone()), destination.clone(), |_| {}).await.unwrap();
+        let report =
+            import(Cursor::new(export.body.clone()), SourceFormat::Larder, destination.clone(), |_| {})
+                .await
+                .unwrap();
         assert_eq!((report.progress.created, &report.invalid[..]), (4, &[][..]), "{format}");
         assert_eq!(links_of(&target).await, links_of(&source).await, "{format}");
-        let again = import(Cursor::new(export.body), destination, |_| {}).await.unwrap();
+        let again =
+            import(Cursor::new(export.body), SourceFormat::Larder, destination, |_| {}).await.unwrap();
         assert_eq!((again.progress.created, again.progress.existing), (0, 4), "{format}");
         // Into its own source, too.
         let own = source.destination();
         let export = source.get(&format!("/api/export?format={format}")).await;
-        let same = import(Cursor::new(export.body), own, |_| {}).await.unwrap();
+        let same = import(Cursor::new(export.body), SourceFormat::Larder, own, |_| {}).await.unwrap();
         assert_eq!((same.progress.existing, same.progress.invalid), (4, 0), "{format}");
     }
 }
@@ -69,7 +73,7 @@ async fn export_with_a_byte_order_mark_is_imported() {
         let file = [b"\xef\xbb\xbf", &export.body[..]].concat();
         let target = open();
         let destination = target.destination();
-        let report = import(Cursor::new(file), destination, |_| {}).await.unwrap();
+        let report = import(Cursor::new(file), SourceFormat::Larder, destination, |_| {}).await.unwrap();
         assert_eq!((report.progress.created, report.progress.invalid), (4, 0), "{format}");
         assert_eq!(links_of(&target).await, links_of(&source).await, "{format}");
     }
@@ -88,7 +92,7 @@ async fn export_is_imported_into_a_server() {
     };
     let export = source.get("/api/export").await;
     let destination = Destination::Server { address, token: None };
-    let report = import(Cursor::new(export.body), destination, |_| {}).await.unwrap();
+    let report = import(Cursor::new(export.body), SourceFormat::Larder, destination, |_| {}).await.unwrap();
     assert_eq!(report.progress.created, 4, "{:?}", report.invalid);
     assert_eq!(links_of(&target).await, links_of(&source).await);
     stop.send(()).unwrap();
@@ -122,7 +126,7 @@ async fn invalid_option_of_a_row_is_reported() {
                 v,https://a.example/,,,many,\n\
                 f,https://a.example/,,,,1\n";
     let destination = fixture.destination();
-    let report = import(file.as_bytes(), destination, |_| {}).await.unwrap();
+    let report = import(file.as_bytes(), SourceFormat::Larder, destination, |_| {}).await.unwrap();
     let reasons: Vec<_> = report.invalid.iter().map(|row| (row.line, row.reason.as_str())).collect();
     assert_eq!(
         reasons,
@@ -165,7 +169,7 @@ async fn export_of_more_than_one_step_has_every_link_once() {
         file += &format!("{n},https://a.example/{n}\n");
     }
     let destination = fixture.destination();
-    import(Cursor::new(file), destination, |_| {}).await.unwrap();
+    import(Cursor::new(file), SourceFormat::Larder, destination, |_| {}).await.unwrap();
     let links = fixture.get("/api/export?format=json").await.json();
     let titles: Vec<_> =
         links.as_array().unwrap().iter().map(|link| link["title"].as_str().unwrap()).collect();
