@@ -192,8 +192,8 @@ pub(crate) struct ServerOptions {
     /// Also listen on this Unix socket [default: none].
     #[arg(long, env = "LARDER_SERVER_UNIXSOCKET", value_name = "PATH")]
     pub(crate) unixsocket: Option<PathBuf>,
-    /// The memory limit for keys and values, for example 512mb [default: half of the machine's memory].
-    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE")]
+    /// The memory limit for keys and values, for example 512mb or 1.5GiB [default: half of the machine's memory].
+    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE", value_parser = size)]
     pub(crate) max_memory: Option<ByteSize>,
     /// What is evicted when that is used up: a maxmemory-policy of Redis [default: allkeys-lfu].
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY", value_parser = policy())]

@@ -3,12 +3,10 @@
 //! A section has the keys of a part and keys of the command line. A key is looked up in both, and a misspelt one gets a
 //! suggestion.
 
-use crate::usage::ADDRESS_FORM;
+use crate::values::{self, ADDRESS_FORM};
 use anyhow::{Result, anyhow, bail};
-use larder_server::ByteSize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use std::fmt;
-use std::net::SocketAddr;
 use toml::{Table, Value};
 
 /// How similar two names must be for a suggestion, from 0 to 1: less than 0.75 are a letter and a name that has it.
@@ -50,13 +48,9 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
     let (mut own, mut part) = (Table::new(), Table::new());
     for (key, value) in table {
         let wrong = |reason: &str| anyhow!("[{section}] {key}: {reason}");
-        let value = with_bytes(&key, value).map_err(|error| wrong(&error.to_string()))?;
-        let given = value.to_string();
+        let value = normalised(&key, value).map_err(|reason| wrong(&reason))?;
         let of_type = |error: toml::de::Error| match error.message() {
             _ if SECRETS.contains(&key.as_str()) => wrong("expected a text in quotes"),
-            message if message == address_error() => {
-                wrong(&format!("{given} is not an address; {ADDRESS_FORM}"))
-            }
             message => wrong(&in_plain_words(message)),
         };
         // Alone, because the error of a whole table does not say which key is wrong.
@@ -78,30 +72,31 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
     Ok((O::deserialize(own)?, P::deserialize(part)?))
 }
 
-/// A number of bytes may be a text such as `"64mb"`.
-fn with_bytes(key: &str, value: Value) -> Result<Value> {
+/// The keys whose values are addresses.
+const ADDRESSES: [&str; 4] = ["listen", "admin", "resp", "http"];
+
+/// Sizes as numbers, and addresses as the parts read them: the text of either is what a flag would have.
+fn normalised(key: &str, value: Value) -> Result<Value, String> {
+    let is_size = key.ends_with("_bytes") || key.ends_with("_memory");
     match value {
-        Value::String(text) if key.ends_with("_bytes") => {
-            let bytes = text.parse::<ByteSize>()?.0;
-            let largest = || anyhow!("'{text}' is too large: at most {} bytes are possible", i64::MAX);
+        Value::String(text) if is_size => {
+            let bytes = values::size(&text)?.0;
+            let largest = || format!("'{text}' is too large: at most {} bytes are possible", i64::MAX);
             Ok(Value::Integer(i64::try_from(bytes).map_err(|_| largest())?))
         }
         // Not a size either; the error of the text says what is.
-        Value::Integer(..0) if key.ends_with("_bytes") => {
-            value.to_string().parse::<ByteSize>()?;
-            Ok(value)
-        }
+        Value::Integer(..0) if is_size => values::size(&value.to_string()).map(|_| value),
+        Value::String(text) if ADDRESSES.contains(&key) => match values::address(&text) {
+            Ok(address) => Ok(Value::String(address.to_string())),
+            Err(reason) if reason == ADDRESS_FORM => Err(format!("{text:?} is not an address; {reason}")),
+            Err(reason) => Err(reason),
+        },
         value => Ok(value),
     }
 }
 
-/// What the standard library says about a text that is no address. It says neither what is expected nor what was given.
-fn address_error() -> String {
-    "".parse::<SocketAddr>().map_or_else(|error| error.to_string(), |address| address.to_string())
-}
-
 /// The known name that is most similar to a misspelt one.
-fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     let scored = known.iter().map(|known| (strsim::jaro(&name, known), *known));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -185,7 +180,7 @@ mod tests {
     #[serde(default, deny_unknown_fields)]
     struct Part {
         cache_bytes: u64,
-        max_memory: Option<String>,
+        max_memory: Option<u64>,
         requirepass: Option<String>,
     }
 
@@ -198,6 +193,8 @@ mod tests {
     fn keys_of_both_types_are_read() {
         let (own, part) = read_part("[part]\ncache_bytes = 7\nlisten = \"127.0.0.1:1\"\n").unwrap();
         assert_eq!((own.listen.unwrap().port(), part.cache_bytes), (1, 7));
+        let (own, _) = read_part("[part]\nlisten = \":7\"\n").unwrap();
+        assert_eq!(own.listen, Some("127.0.0.1:7".parse().unwrap()));
         assert_eq!(read_part("").unwrap(), (Own::default(), Part::default()));
         assert_eq!(keys_of::<Part>(), ["cache_bytes", "max_memory", "requirepass"]);
     }
@@ -205,7 +202,7 @@ mod tests {
     #[test]
     fn sizes_are_numbers_or_have_a_unit() {
         for (text, bytes) in
-            [("65536", 65_536), ("\"65536\"", 65_536), ("\"64mb\"", 64 << 20), ("\"1GB\"", 1 << 30)]
+            [("65536", 65_536), ("\"65536\"", 65_536), ("\"64mb\"", 64 << 20), ("\"1.5GiB\"", 3 << 29)]
         {
             assert_eq!(
                 read_part(&format!("[part]\ncache_bytes = {text}\n")).unwrap().1.cache_bytes,
@@ -233,7 +230,7 @@ mod tests {
         for (text, expected) in [
             (
                 "[part]\nlisten = \"here\"\n",
-                "[part] listen: \"here\" is not an address; expected IP:PORT, such as ",
+                "[part] listen: \"here\" is not an address; expected HOST:PORT, such as ",
             ),
             ("[part]\nlisten = 7\n", "[part] listen: invalid type: integer `7`, expected socket address"),
             ("[part]\ncache_bytes = \"64 apples\"\n", "[part] cache_bytes: '64 apples' is not a size"),

@@ -25,6 +25,8 @@ mod supervisor;
 mod token;
 mod up;
 mod usage;
+mod values;
+mod variables;
 
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};

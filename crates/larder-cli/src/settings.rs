@@ -4,6 +4,7 @@ use crate::args::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptio
 use crate::config_file;
 use crate::listen::ListenAddress;
 use crate::option_sources::{GivenOptions, OptionSources};
+use crate::values;
 use anyhow::{Context, Result, anyhow, bail};
 use larder_links::host_names;
 use larder_server::Password;
@@ -265,7 +266,7 @@ impl PartAdmin {
 
 /// An address among the keys of a section, which were checked.
 fn address_in(section: &toml::Table, key: &str) -> Option<SocketAddr> {
-    section.get(key)?.as_str()?.parse().ok()
+    values::address(section.get(key)?.as_str()?).ok()
 }
 
 /// The database in a data folder.
@@ -407,7 +408,7 @@ mod tests {
         for (text, expected) in [
             ("[server]\nmax_clients = 7\n", "[server] max_clients: unknown key; did you mean maxclients?"),
             ("[server]\nadmin = 7\n", "[server] admin: invalid type: integer `7`, expected socket address"),
-            ("[links]\nlisten = \"x\"\n", "[links] listen: \"x\" is not an address; expected IP:PORT, "),
+            ("[links]\nlisten = \"x\"\n", "[links] listen: \"x\" is not an address; expected HOST:PORT, "),
             ("[links]\ncache_byte = 7\n", "[links] cache_byte: unknown key; did you mean cache_bytes?"),
             ("[up]\nport = 1\n", "[up] port: unknown key; "),
             ("[up]\ndata = \"\"\n", "[up] data: \"\" is not the path of a folder"),

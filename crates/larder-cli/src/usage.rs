@@ -10,12 +10,7 @@ use larder_links::import::SourceFormat;
 use larder_server::MemoryPolicy;
 use std::ffi::OsString;
 use std::fmt;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-
-/// The form of an address, for error messages.
-pub(crate) const ADDRESS_FORM: &str =
-    "expected IP:PORT, such as 127.0.0.1:6379, with a port up to 65535; host names are not resolved";
 
 /// Wrong usage that only a part finds: a flag or a variable has a text that it cannot parse. The exit status is 2.
 #[derive(Debug)]
@@ -39,21 +34,16 @@ pub(crate) fn parse() -> (Cli, GivenOptions) {
     parsed.unwrap_or_else(|error| exit("larder", &with_variable(error, std::env::args_os().skip(1))))
 }
 
-/// An address to listen on.
-/// A parser of the formats of an import, whose names a shell completes.
-pub(crate) fn source_format() -> impl TypedValueParser<Value = SourceFormat> {
-    PossibleValuesParser::new(SourceFormat::ALL.map(SourceFormat::as_str))
-        .try_map(|name| name.parse::<SourceFormat>())
-}
-
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| ADDRESS_FORM.to_owned())
-}
-
 /// A parser of policies, whose names a shell completes.
 pub(crate) fn policy() -> impl TypedValueParser<Value = MemoryPolicy> {
     PossibleValuesParser::new(MemoryPolicy::ALL.map(MemoryPolicy::name))
         .try_map(|name| name.parse::<MemoryPolicy>())
+}
+
+/// A parser of the formats of an import, whose names a shell completes.
+pub(crate) fn source_format() -> impl TypedValueParser<Value = SourceFormat> {
+    PossibleValuesParser::new(SourceFormat::ALL.map(SourceFormat::as_str))
+        .try_map(|name| name.parse::<SourceFormat>())
 }
 
 /// A parser of whole numbers whose range the part checks that they are for. The range is for the message.
@@ -117,14 +107,6 @@ mod tests {
                 };
                 assert_eq!(config.validate().is_ok(), is_valid, "{flag} {value}");
             }
-        }
-    }
-
-    #[test]
-    fn address_is_an_ip_address_with_a_port() {
-        assert_eq!(address("[::1]:80"), Ok(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 80))));
-        for wrong in ["localhost:6379", ":6379", "127.0.0.1", "", "127.0.0.1:99999"] {
-            assert_eq!(address(wrong), Err(ADDRESS_FORM.to_owned()), "{wrong}");
         }
     }
 }

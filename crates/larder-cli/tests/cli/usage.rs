@@ -70,11 +70,10 @@ fn usage_error_exits_with_2_and_mentions_help() {
 
 #[test]
 fn usage_error_names_what_is_expected() {
-    let address =
-        "expected IP:PORT, such as 127.0.0.1:6379, with a port up to 65535; host names are not resolved";
+    let address = "expected HOST:PORT, such as 127.0.0.1:6379 or localhost:6379, or :6379 for 127.0.0.1, with a port up to 65535";
     for (words, flag, expected) in [
-        (&["server", "--listen", "localhost:6379"][..], "--listen <ADDRESS>", address),
-        (&["server", "--admin", ":6379"], "--admin <ADDRESS>", address),
+        (&["server", "--listen", "localhost"][..], "--listen <ADDRESS>", address),
+        (&["server", "--admin", "::6379"], "--admin <ADDRESS>", address),
         (&["links", "--listen", "127.0.0.1"], "--listen <ADDRESS>", address),
         (&["up", "--http", "8080"], "--http <ADDRESS>", address),
         (&["server", "--threads", "x"], "--threads <N>", "expected a whole number from 1 to 256"),
@@ -252,7 +251,11 @@ fn error_of_the_file_names_file_section_and_key() {
         ),
         ("links", "[links]\nttl-second = 7\n", "[links] ttl-second: unknown key; did you mean ttl_seconds?"),
         ("up", "[links]\nlisten = 7\n", "[links] listen: invalid type: integer `7`"),
-        ("up", "[server]\nlisten = \"x\"\n", "[server] listen: \"x\" is not an address; expected IP:PORT, "),
+        (
+            "up",
+            "[server]\nlisten = \"x\"\n",
+            "[server] listen: \"x\" is not an address; expected HOST:PORT, ",
+        ),
         ("links", "[links]\ncache_bytes = \"64 apples\"\n", "[links] cache_bytes: '64 apples' is not a size"),
         ("links", "[links]\ncache_bytes = -5\n", "[links] cache_bytes: '-5' is not a size: write bytes, or "),
         (
