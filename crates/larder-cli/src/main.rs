@@ -44,6 +44,10 @@ fn main() -> ExitCode {
     allocator::give_memory_back_soon();
     let (cli, given) = usage::parse();
     let name = cli.command.name();
+    let environment = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+    if let Some(warning) = variables::warning(environment) {
+        output::remark(&warning);
+    }
     start_logging();
     match run(cli, given) {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,6 +57,10 @@ fn main() -> ExitCode {
             if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn lossy(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
 }
 
 fn run(cli: Cli, given: GivenOptions) -> Result<()> {

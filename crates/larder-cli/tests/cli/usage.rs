@@ -111,6 +111,38 @@ fn usage_error_names_what_is_expected() {
 }
 
 #[test]
+fn addresses_by_name_and_sizes_with_fractions_are_read_everywhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let start = |words: &[&str], more: &[(&str, &str)]| {
+        let mut command = larder(words);
+        let mut process = Process::start(command.envs(more.iter().copied()));
+        let text = process.await_line("larder server listens on ");
+        let address: std::net::SocketAddr = text.parse().expect("an address");
+        assert!(address.ip().is_loopback(), "{address}");
+        resp::info(address, "maxmemory")
+    };
+    let by_flag = start(&["server", "--listen", "localhost:0", "--max-memory", "1.5MiB"], &[]);
+    assert_eq!(by_flag, 3 << 19);
+    let variables = [("LARDER_SERVER_LISTEN", ":0"), ("LARDER_SERVER_MAX_MEMORY", "2MiB")];
+    let by_variable = start(&["server"], &variables);
+    assert_eq!(by_variable, 2 << 20);
+    let file = folder.path().join("larder.toml");
+    std::fs::write(&file, "[server]\nlisten = \":0\"\nmax_memory = \"0.0025gb\"\n")
+        .expect("the file can be written");
+    let by_file = start(&["server", "--config", file.to_str().expect("a text")], &[]);
+    assert_eq!(by_file, 2_684_354);
+}
+
+#[test]
+fn unknown_variable_with_our_prefix_is_a_warning_with_a_suggestion() {
+    let ended = run(larder(["config"]).env("LARDER_UP_RSP", "127.0.0.1:1"));
+    assert_eq!((ended.code, ended.stdout.is_empty()), (Some(0), false), "{ended:?}");
+    let expected =
+        "larder: LARDER_UP_RSP (did you mean LARDER_UP_RESP?) is no variable of larder and has no effect\n";
+    assert_eq!(ended.stderr, expected);
+}
+
+#[test]
 fn usage_error_names_the_variable_that_has_the_value() {
     let stderr = |words: &[&str], variables: &[(&str, &str)]| {
         let ended = run(larder(words).envs(variables.iter().copied()));
