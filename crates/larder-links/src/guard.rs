@@ -38,7 +38,7 @@ enum Rule {
 
 fn rule_for(route: Option<&str>) -> Rule {
     match route {
-        Some("/" | "/static/{name}" | "/healthz" | "/{slug}") => Rule::Open,
+        Some("/" | "/static/{name}" | "/healthz" | "/robots.txt" | "/{slug}") => Rule::Open,
         Some("/api/session") => Rule::SignIn,
         _ => Rule::Closed,
     }
@@ -67,7 +67,9 @@ async fn check(links: &Links, request: &Parts) -> Result<Option<Grant>, ApiError
     let (headers, hosts) = (&request.headers, links.hosts());
     let route = request.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
     let rule = rule_for(route);
-    let has_content = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    // An open route has no other methods: the router refuses them, whatever they contain.
+    let is_safe = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let has_content = !is_safe && rule != Rule::Open;
     let is_change = has_content && !is_read_only(route);
     check_single_host(&request.uri, headers)?;
     if rule != Rule::Open || has_content {

@@ -138,3 +138,61 @@ async fn head_redirects_without_a_visit() {
     fixture.links.flush_visits().await.unwrap();
     assert_eq!(fixture.written_visits("head").await, 0);
 }
+#[tokio::test]
+async fn other_methods_on_a_short_link_are_405_whatever_they_contain() {
+    let fixture = open();
+    fixture.link(Some("here"), "https://example.com/").await;
+    for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS] {
+        for content_type in ["text/plain", "application/json", "multipart/form-data; boundary=x"] {
+            for path in ["/here", "/nowhere", "/", "/healthz", "/static/app.js"] {
+                let request = request(method.clone(), path).header("content-type", content_type);
+                let request = request.header("origin", "https://other.example").body(Body::from("a=b"));
+                let answer = fixture.send(request.unwrap()).await;
+                assert_eq!(
+                    answer.status,
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "{method} {path}: {}",
+                    answer.text()
+                );
+                assert_eq!(answer.header("allow"), "GET,HEAD", "{method} {path}");
+            }
+        }
+    }
+}
+
+/// What follows a link that nobody has clicked.
+const BOTS: [(&str, &str); 7] = [
+    ("user-agent", "WhatsApp/2.23.20.0 A"),
+    ("user-agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"),
+    ("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"),
+    ("user-agent", "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)"),
+    ("sec-purpose", "prefetch"),
+    ("sec-purpose", "prefetch;prerender"),
+    ("purpose", "prefetch"),
+];
+
+#[tokio::test]
+async fn bots_and_prefetches_redirect_without_a_visit_and_use_up_no_limit() {
+    let fixture = open();
+    fixture.link(Some("free"), "https://example.com/").await;
+    let once = json!({"url": "https://example.com/", "slug": "once", "max_visits": 1});
+    assert_eq!(fixture.post("/api/links", once).await.status, StatusCode::CREATED);
+    for slug in ["free", "once"] {
+        for (name, value) in BOTS {
+            let request = request(Method::GET, &format!("/{slug}")).header(name, value);
+            let answer = fixture.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status, StatusCode::FOUND, "{slug} for {name}: {value}");
+        }
+        fixture.links.flush_visits().await.unwrap();
+        assert_eq!(fixture.written_visits(slug).await, 0, "{slug}");
+    }
+    // The one visit is left for a person.
+    let browser = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+    for expected in [StatusCode::FOUND, StatusCode::GONE] {
+        let request = request(Method::GET, "/once").header("user-agent", browser);
+        assert_eq!(fixture.send(request.body(Body::empty()).unwrap()).await.status, expected);
+    }
+    let bots = fixture.get("/api/links/free").await.json()["dimensions"].to_string();
+    assert!(bots.contains("WhatsApp") && bots.contains("Googlebot"), "{bots}");
+}
+
