@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A redirect hashes two header fields and takes a short lock. It leaves a text of at most 512 bytes for each new user agent
-//! and referrer. Bots are counted by name, and nothing else of them. A clean stop writes all counts; a process that is
+//! and referrer. Bots and programs are counted by name, and nothing else of them. A clean stop writes all counts; a process that is
 //! killed loses those since the last write.
 
+mod agent_kinds;
 mod user_agent;
 mod visitor;
 
@@ -25,6 +26,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use url::Url;
 use user_agent::{Agent, UserAgents};
 
+pub(crate) use agent_kinds::AgentKinds;
 pub(crate) use visitor::{Countries, Country, Visitor};
 
 /// The counts are written once in so many writes of visits: visits of one link within that time share their rows.
@@ -187,7 +189,7 @@ impl Unwritten {
                 }
             };
             match agents.parse(key.agent, text(key.agent)) {
-                Agent::Bot(name) => add(Dimension::Bot, name.clone()),
+                Agent::Bot(name) | Agent::Program(name) => add(Dimension::Bot, name.clone()),
                 Agent::Browser { browser, system, device } => {
                     add(Dimension::Browser, browser.clone());
                     add(Dimension::System, system.clone());

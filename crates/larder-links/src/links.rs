@@ -7,7 +7,7 @@ mod upkeep;
 use crate::access::Access;
 use crate::cache::{self, Limits, Target, Targets};
 use crate::config::{Config, VisitDetails};
-use crate::dimensions::{Countries, Country, Dimensions, Visitor};
+use crate::dimensions::{AgentKinds, Countries, Country, Dimensions, Visitor};
 use crate::error::LinksError;
 use crate::events::Events;
 use crate::hosts::OwnHosts;
@@ -101,6 +101,7 @@ struct Shared {
     dimensions: Arc<Dimensions>,
     countries: Option<Countries>,
     events: Arc<Events>,
+    agents: AgentKinds,
     stream_permits: Arc<Semaphore>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
@@ -152,6 +153,7 @@ impl Links {
                 events,
                 stream_permits: Arc::new(Semaphore::new(MAX_STREAMS)),
                 counters: Counters::default(),
+                agents: AgentKinds::new(),
                 stop_flusher,
             }),
         };
@@ -346,9 +348,9 @@ impl Links {
 
     /// What is counted of the client of a request.
     pub(crate) fn visitor<'r>(&self, headers: &'r HeaderMap, peer: Peer) -> Visitor<'r> {
-        let Shared { config, countries, access, .. } = &*self.shared;
+        let Shared { config, countries, access, agents, .. } = &*self.shared;
         let find = || Some(countries.as_ref()?.find(access.client(peer.address, headers).address()));
-        Visitor::new(config.visit_details, headers, || peer.country.or_else(find))
+        Visitor::new(config.visit_details, headers, agents, || peer.country.or_else(find))
     }
 
     /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit of `visitor`.
@@ -392,17 +394,18 @@ impl Links {
             Some(limits) if limits.has_expired(now) => return Ok(Followed::Expired),
             Some(&Limits { max_visits: Some(max), .. }) => {
                 // Boxed, because each connection has room for the future of a redirect, and few links have a limit.
-                let admission = Box::pin(visits.admit(redirect.link_id, max, visitor.is_some(), store));
+                let admission = Box::pin(visits.admit(redirect.link_id, max, is_visit, store));
                 if !admission.await? {
                     return Ok(Followed::Expired);
                 }
             }
-            _ if visitor.is_some() => visits.record(redirect.link_id, quarter_of(now)),
+            _ if is_visit => visits.record(redirect.link_id, quarter_of(now)),
             _ => {}
         }
         if let Some(visitor) = visitor {
             dimensions.record(redirect.link_id, day_of(now), visitor);
         }
+        let is_visit = visitor.is_some_and(Visitor::is_visit);
         Ok(Followed::Redirect(location))
     }
 

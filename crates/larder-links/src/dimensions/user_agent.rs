@@ -17,16 +17,44 @@ pub(super) enum Agent {
         system: String,
         device: String,
     },
-    /// Anything but a browser: a crawler, a preview of a link in a chat, a script.
+    /// What somebody runs and that is no browser, such as curl, or unknown.
+    Program(String),
+    /// What follows links by itself: a crawler, or a preview of a link in a chat.
     Bot(String),
 }
+
+/// What bots have in their user agents, in lower case, and their names. Programs for chats fetch a link to show a preview of it.
+const BOTS: [(&str, &str); 19] = [
+    ("whatsapp/", "WhatsApp"),
+    ("slackbot", "Slack"),
+    ("slack-imgproxy", "Slack"),
+    ("telegrambot", "Telegram"),
+    ("discordbot", "Discord"),
+    ("skypeuripreview", "Microsoft Teams"),
+    ("linkedinbot", "LinkedIn"),
+    ("twitterbot", "X"),
+    ("facebookexternalhit", "facebook"),
+    ("facebookcatalog", "facebook"),
+    ("meta-external", "facebook"),
+    ("redditbot", "Reddit"),
+    ("pinterestbot", "Pinterest"),
+    ("mastodon", "Mastodon"),
+    ("bluesky cardyb", "Bluesky"),
+    ("embedly", "Embedly"),
+    ("iframely", "Iframely"),
+    ("vkshare", "VK"),
+    ("headlesschrome", "HeadlessChrome"),
+];
+
+/// What only bots of other names have in their user agents, in lower case: the address of a page about them, say.
+const SIGNS_OF_BOTS: [&str; 5] = ["crawl", "spider", "preview", "+http://", "+https://"];
 
 /// The parsed user agents, by their hashes: each is parsed once.
 #[derive(Default)]
 pub(super) struct UserAgents(HashMap<u64, Agent>);
 
 impl UserAgents {
-    /// The agent of a user agent; without one it is a bot.
+    /// The agent of a user agent; without one it is a program.
     pub(super) fn parse(&mut self, hash: Option<u64>, text: Option<&[u8]>) -> &Agent {
         if self.0.len() >= MAX_AGENTS {
             self.0.clear();
@@ -37,16 +65,48 @@ impl UserAgents {
     }
 }
 
+/// Whether this is the user agent of a bot.
+pub(super) fn is_bot(text: &str) -> bool {
+    matches!(parse(text), Agent::Bot(_))
+}
+
+/// The name of a bot that the parser does not know.
+fn name_of_bot(text: &str) -> Option<&'static str> {
+    let text = text.to_ascii_lowercase();
+    let known = BOTS.iter().find(|(sign, _)| text.contains(sign));
+    let is_bot = || has_word_bot(&text) || SIGNS_OF_BOTS.iter().any(|sign| text.contains(sign));
+    known.map(|(_, name)| *name).or_else(|| is_bot().then_some(OTHER_VALUE))
+}
+
+/// Whether a word ends with "bot": `NewBot/1.2`, and not the telephones named Cubot.
+fn has_word_bot(text: &str) -> bool {
+    text.match_indices("bot").any(|(start, sign)| {
+        let rest = text.as_bytes().get(start + sign.len());
+        !rest.is_some_and(u8::is_ascii_alphanumeric) && !text[..start].ends_with("cu")
+    })
+}
+
 fn parse(text: &str) -> Agent {
-    let bot = |name: &str| Agent::Bot(if name == "misc crawler" { OTHER_VALUE } else { name }.to_owned());
-    let Some(parsed) = Parser::new().parse(text) else { return bot(OTHER_VALUE) };
+    if let Some(name) = name_of_bot(text).filter(|name| *name != OTHER_VALUE) {
+        return Agent::Bot(name.to_owned());
+    }
+    let parsed = Parser::new().parse(text);
+    if let Some(crawler) = parsed.as_ref().filter(|parsed| parsed.category == "crawler") {
+        let name = if crawler.name == "misc crawler" { OTHER_VALUE } else { crawler.name };
+        return Agent::Bot(name.to_owned());
+    }
+    if name_of_bot(text).is_some() {
+        return Agent::Bot(OTHER_VALUE.to_owned());
+    }
+    let program = |name: &str| Agent::Program(name.to_owned());
+    let Some(parsed) = parsed else { return program(OTHER_VALUE) };
     let device = match parsed.category {
         "pc" => "desktop",
         "smartphone" if is_tablet(text) => "tablet",
         "smartphone" | "mobilephone" => "phone",
         "appliance" => "console",
-        UNKNOWN => return bot(OTHER_VALUE),
-        _ => return bot(parsed.name),
+        UNKNOWN => return program(OTHER_VALUE),
+        _ => return program(parsed.name),
     };
     let system = match parsed.os {
         UNKNOWN => OTHER_VALUE,
@@ -76,6 +136,7 @@ mod tests {
     fn short(text: &str) -> String {
         match parse(text) {
             Agent::Bot(name) => format!("bot {name}"),
+            Agent::Program(name) => format!("program {name}"),
             Agent::Browser { browser, system, device } => format!("{browser}, {system}, {device}"),
         }
     }
@@ -121,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_browser_is_a_bot() {
+    fn crawlers_and_previews_are_bots_and_other_clients_are_programs() {
         for (text, expected) in [
             ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", "bot Googlebot"),
             (
@@ -129,9 +190,27 @@ mod tests {
                 "bot other",
             ),
             ("facebookexternalhit/1.1", "bot facebook"),
-            ("curl/8.5.0", "bot HTTP Library"),
-            ("Go-http-client/1.1", "bot other"),
-            ("", "bot other"),
+            ("WhatsApp/2.23.20.0 A", "bot WhatsApp"),
+            ("Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)", "bot Slack"),
+            ("TelegramBot (like TwitterBot)", "bot Telegram"),
+            ("Twitterbot/1.0", "bot X"),
+            ("Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)", "bot Discord"),
+            (
+                "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com",
+                "bot Microsoft Teams",
+            ),
+            (
+                "LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)",
+                "bot LinkedIn",
+            ),
+            ("GPTBot/1.2; +https://openai.com/gptbot", "bot other"),
+            ("curl/8.5.0", "program HTTP Library"),
+            ("Go-http-client/1.1", "program other"),
+            ("", "program other"),
+            (
+                "Mozilla/5.0 (Linux; Android 13; CUBOT X70) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36",
+                "Chrome, Android, phone",
+            ),
         ] {
             assert_eq!(short(text), expected, "{text}");
         }

@@ -1,9 +1,10 @@
 //! What a redirect keeps of its request, until it is counted: header fields, and the country of the client.
 
+use super::AgentKinds;
 use crate::config::VisitDetails;
 use crate::error::LinksError;
 use http::header::{REFERER, USER_AGENT};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use maxminddb::{PathElement, Reader};
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,9 +14,15 @@ const MAX_FIELD_BYTES: usize = 512;
 /// Where databases of countries have the code of a country.
 const ISO_CODE: [PathElement<'_>; 2] = [PathElement::Key("country"), PathElement::Key("iso_code")];
 
+const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
+const PURPOSE: HeaderName = HeaderName::from_static("purpose");
+
 /// Who follows a link. Neither the address nor anything else that identifies a person.
-#[derive(Debug, Default)]
-pub(crate) struct Visitor<'r>(Option<Traits<'r>>);
+#[derive(Debug)]
+pub(crate) struct Visitor<'r> {
+    is_visit: bool,
+    traits: Option<Traits<'r>>,
+}
 
 /// What is counted of a visitor.
 #[derive(Debug)]
@@ -26,34 +33,51 @@ pub(super) struct Traits<'r> {
     pub(super) country: Option<Country>,
 }
 
-impl Visitor<'_> {
+impl<'r> Visitor<'r> {
     /// The visitor of a request with these headers. `country` is asked only if it is counted.
     pub(crate) fn new(
         details: VisitDetails,
-        headers: &HeaderMap,
+        headers: &'r HeaderMap,
+        agents: &AgentKinds,
         country: impl FnOnce() -> Option<Country>,
-    ) -> Visitor<'_> {
+    ) -> Visitor<'r> {
+        if is_prefetch(headers) {
+            return Visitor { is_visit: false, traits: None };
+        }
+        let user_agent = headers.get(USER_AGENT).map(beginning);
         let is_counted = match details {
             VisitDetails::All => true,
             VisitDetails::UnlessRefused => !refuses(headers),
             VisitDetails::None => false,
         };
-        Visitor(is_counted.then(|| Traits {
-            user_agent: headers.get(USER_AGENT).map(beginning),
-            referrer: headers.get(REFERER).map(beginning),
-            country: country(),
-        }))
+        let traits = is_counted.then(|| {
+            let referrer = headers.get(REFERER).map(beginning);
+            Traits { user_agent, referrer, country: country() }
+        });
+        Visitor { is_visit: !user_agent.is_some_and(|text| agents.is_bot(text)), traits }
     }
 
-    /// What is counted; `None` if only the visit itself is.
+    /// Whether a redirect is a visit: neither that of a bot, nor one that a browser requests before anybody has clicked.
+    pub(crate) fn is_visit(&self) -> bool {
+        self.is_visit
+    }
+
+    /// What is counted; `None` if at most the visit itself is.
     pub(super) fn traits(&self) -> Option<&Traits<'_>> {
-        self.0.as_ref()
+        self.traits.as_ref()
     }
 }
 
 fn beginning(field: &HeaderValue) -> &[u8] {
     let bytes = field.as_bytes();
     &bytes[..bytes.len().min(MAX_FIELD_BYTES)]
+}
+
+/// Whether a browser prepares for a click that may never come: `Sec-Purpose: prefetch`, with parameters such as `prerender`, or
+/// the older `Purpose: prefetch`.
+fn is_prefetch(headers: &HeaderMap) -> bool {
+    let begins = |value: &HeaderValue| value.as_bytes().trim_ascii_start().starts_with(b"prefetch");
+    [SEC_PURPOSE, PURPOSE].iter().any(|name| headers.get(name).is_some_and(begins))
 }
 
 /// Whether the client asks not to be tracked: `DNT: 1`, or `Sec-GPC: 1` (Global Privacy Control).
