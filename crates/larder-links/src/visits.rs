@@ -300,6 +300,15 @@ mod tests {
         (store, link.id)
     }
 
+    /// Waits in real time for a write by the clock of the runtime, which stands still.
+    async fn until_written(visits: &Visits, count: u64) {
+        let start = std::time::Instant::now();
+        while visits.stats().written < count {
+            assert!(start.elapsed() < larder_testkit::PATIENCE, "only {:?}", visits.stats());
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[tokio::test]
     async fn visits_are_summed_per_link_and_quarter_hour() {
         let folder = tempfile::tempdir().unwrap();
@@ -396,9 +405,7 @@ mod tests {
             for quarter in 0..5 {
                 visits.record(id, quarter);
             }
-            while visits.stats().written < 5 {
-                tokio::task::yield_now().await;
-            }
+            until_written(&visits, 5).await;
             stop.send(true).unwrap();
         };
         tokio::join!(visits.run(&store, Duration::from_secs(3_600), stopped), watcher);
@@ -415,9 +422,7 @@ mod tests {
             for _ in 0..3 {
                 visits.record(id, 1);
             }
-            while visits.stats().written < 3 {
-                tokio::task::yield_now().await;
-            }
+            until_written(&visits, 3).await;
             stop.send(true).unwrap();
         };
         tokio::join!(visits.run(&store, Duration::from_secs(3_600), stopped), watcher);

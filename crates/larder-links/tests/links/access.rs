@@ -38,9 +38,8 @@ async fn stranger_follows_links_and_reads_nothing_else() {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let links = fixture.links.clone();
     let serving = tokio::spawn(async move { links.serve(listener, std::future::pending()).await });
-    while fixture.get("/api/links").await.status == StatusCode::OK {
-        tokio::task::yield_now().await;
-    }
+    let is_closed = async || fixture.get("/api/links").await.status != StatusCode::OK;
+    eventually("the service knows that it listens on every address", is_closed).await;
     let link = || Some(json!({"url": "https://new.example/"}));
     for (method, path, body) in [
         (Method::GET, "/api/links", None),

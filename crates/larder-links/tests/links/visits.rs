@@ -2,6 +2,7 @@
 
 use crate::support::{open, open_with};
 use larder_links::{Deps, Links, LinksError, StoreError};
+use larder_testkit::eventually;
 use serde_json::json;
 
 #[tokio::test]
@@ -82,8 +83,6 @@ async fn full_batch_of_visits_is_written_without_a_flush() {
         fixture.get("/a").await;
     }
     // The full batch starts the write; the clock would take a minute.
-    while fixture.links.stats().visits.written < 5 {
-        tokio::task::yield_now().await;
-    }
+    eventually("the batch is written", async || fixture.links.stats().visits.written == 5).await;
     assert_eq!(fixture.written_visits("a").await, 5);
 }
