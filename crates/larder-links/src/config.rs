@@ -6,6 +6,7 @@
 use crate::address::Authority;
 use crate::client::Network;
 use crate::error::LinksError;
+use crate::pages;
 use crate::serve::ServeOptions;
 use crate::store::StoreConfig;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,17 @@ pub struct Config {
     /// The status of a redirect: 301, 302, 307 or 308. Default 302. Browsers may store none of them, so that
     /// visits count and changes take effect; with 301 and 308 search engines index the target in place of the link.
     pub redirect_status: u16,
+    /// Whether crawlers may follow and index the links: `robots.txt` and the header `X-Robots-Tag` say so. Default false.
+    pub crawlable: bool,
+    /// A file with the page in HTML for a slug that no link has. `{slug}` in it is replaced, escaped. Read at the start, at most
+    /// 256 KiB. Default: a page of the service.
+    pub unknown_page: Option<PathBuf>,
+    /// The address to which a slug that no link has redirects instead. `{slug}` in it is replaced, escaped. Default none.
+    pub unknown_redirect: Option<String>,
+    /// As `unknown_page`, for links that have ended: by their date, their visits, or a deletion.
+    pub expired_page: Option<PathBuf>,
+    /// As `unknown_redirect`, for links that have ended.
+    pub expired_redirect: Option<String>,
     /// Largest size of the database file, in bytes; beyond it new links get a 503. Default none, at least
     /// 65,536.
     pub max_database_bytes: Option<u64>,
@@ -125,6 +137,11 @@ impl Default for Config {
             listings_per_minute: 1_200,
             wrong_tokens_per_minute: 10,
             redirect_status: 302,
+            crawlable: false,
+            unknown_page: None,
+            unknown_redirect: None,
+            expired_page: None,
+            expired_redirect: None,
             max_database_bytes: None,
             database_readers: 4,
             database_busy_ms: 5_000,
@@ -162,6 +179,7 @@ impl Config {
         self.allowed_hosts()?;
         self.proxy_networks()?;
         self.check_redis()?;
+        pages::check(self)?;
         self.database_path().map(drop)
     }
 

@@ -86,7 +86,7 @@ impl Connection {
                 let (query, headers) = (parts.uri.query(), &parts.headers);
                 let visitor = links.visitor(headers, self.known);
                 let mut response = redirect::answer(links, slug, query, Some(&visitor)).await;
-                router::add_security_headers(&mut response);
+                router::add_common_headers(&mut response, links.are_crawlable());
                 response
             }
             None => self.front.route(Request::from_parts(parts, body), self.peer).await,

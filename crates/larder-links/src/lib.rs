@@ -11,6 +11,7 @@
 //! | route | response |
 //! |---|---|
 //! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 410 page for an expired or deleted link; 503 page if the store fails |
+//! | `GET /robots.txt` | whether crawlers may follow the links |
 //! | `GET /` | the page to create, find, update and delete links |
 //! | `POST /api/links` | `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?}` → 201, 409 if the slug is taken |
 //! | `GET /api/links?limit&sort&after&q&tag&deleted` | `{"links": […], "next"}`, newest first or by visits |
@@ -56,10 +57,11 @@ mod hosts;
 pub mod import;
 mod input;
 mod links;
+mod pages;
 mod qr;
+mod random;
 mod reply;
 mod responses;
-mod random;
 mod router;
 mod routes;
 mod serve;

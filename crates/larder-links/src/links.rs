@@ -11,6 +11,7 @@ use crate::dimensions::{AgentKinds, Countries, Country, Dimensions, Visitor};
 use crate::error::LinksError;
 use crate::events::Events;
 use crate::hosts::OwnHosts;
+use crate::pages::Pages;
 use crate::reply::ApiError;
 use crate::responses::{self, Responses};
 use crate::stats::{Counters, LinksStats, Outcome};
@@ -89,6 +90,7 @@ pub struct Links {
 
 struct Shared {
     config: Config,
+    pages: Pages,
     store: Store,
     targets: Targets,
     responses: Responses,
@@ -99,9 +101,9 @@ struct Shared {
     batch_parser: Arc<Semaphore>,
     visits: Arc<Visits>,
     dimensions: Arc<Dimensions>,
+    agents: AgentKinds,
     countries: Option<Countries>,
     events: Arc<Events>,
-    agents: AgentKinds,
     stream_permits: Arc<Semaphore>,
     counters: Counters,
     stop_flusher: watch::Sender<bool>,
@@ -119,7 +121,7 @@ impl Links {
     /// Starts the service on its store and caches. A task writes visits to the store from now on.
     ///
     /// # Errors
-    /// [`LinksError::Config`] if an option is out of range.
+    /// [`LinksError::Config`] if an option is out of range, or a page cannot be read.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -127,6 +129,7 @@ impl Links {
         config.validate()?;
         let hosts = OwnHosts::new(config.public_base()?, config.allowed_hosts()?);
         let access = Access::new(&config, deps.store.clone())?;
+        let pages = Pages::open(&config)?;
         let targets = Targets::new(deps.cache, &config);
         let events = Arc::new(Events::new());
         let visits = Arc::new(Visits::new(config.visit_batch, config.visit_queue, events.clone()));
@@ -144,16 +147,17 @@ impl Links {
                 batch_permits: Semaphore::new(MAX_BATCHES),
                 batch_parser: Arc::new(Semaphore::new(1)),
                 targets,
+                pages,
                 config,
                 store: deps.store,
                 responses: Responses::new(deps.responses),
                 visits,
                 dimensions,
+                agents: AgentKinds::new(),
                 countries,
                 events,
                 stream_permits: Arc::new(Semaphore::new(MAX_STREAMS)),
                 counters: Counters::default(),
-                agents: AgentKinds::new(),
                 stop_flusher,
             }),
         };
@@ -294,6 +298,16 @@ impl Links {
         Ok(self.shared.access.remove_token(id).await?)
     }
 
+    /// What visitors get for links that do not redirect.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.shared.pages
+    }
+
+    /// Whether crawlers may follow the links.
+    pub(crate) fn are_crawlable(&self) -> bool {
+        self.shared.config.crawlable
+    }
+
     pub(crate) fn access(&self) -> &Access {
         &self.shared.access
     }
@@ -353,7 +367,8 @@ impl Links {
         Visitor::new(config.visit_details, headers, agents, || peer.country.or_else(find))
     }
 
-    /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit of `visitor`.
+    /// Fetches the target of a slug, for a request with this query. A redirect counts as a visit of `visitor`, unless that is a
+    /// bot or a browser that prefetches.
     pub(crate) async fn follow(
         &self,
         slug: &str,
@@ -390,6 +405,7 @@ impl Links {
         };
         let Some(location) = redirect.location(query) else { return Ok(Followed::Unknown) };
         let now = now_ms();
+        let is_visit = visitor.is_some_and(Visitor::is_visit);
         match redirect.limits.as_deref() {
             Some(limits) if limits.has_expired(now) => return Ok(Followed::Expired),
             Some(&Limits { max_visits: Some(max), .. }) => {
@@ -405,7 +421,6 @@ impl Links {
         if let Some(visitor) = visitor {
             dimensions.record(redirect.link_id, day_of(now), visitor);
         }
-        let is_visit = visitor.is_some_and(Visitor::is_visit);
         Ok(Followed::Redirect(location))
     }
 

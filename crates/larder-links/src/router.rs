@@ -23,6 +23,8 @@ use http::{Request, StatusCode};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
+const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
+
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -52,6 +54,7 @@ pub(crate) fn build(links: Links) -> Router {
         .route("/", get(page::index))
         .route("/static/{name}", get(page::asset))
         .route("/healthz", get(api::health))
+        .route("/robots.txt", get(page::robots))
         .route("/api/session", get(session::show).post(session::open).delete(session::end))
         .route("/api/events", get(events::show))
         .route("/{slug}", get(redirect::follow))
@@ -64,24 +67,31 @@ pub(crate) fn build(links: Links) -> Router {
 
 /// Puts the guard in front of routes. Every other path gets the 404 page.
 fn guarded(links: Links, routes: Router) -> Router {
+    let is_crawlable = links.are_crawlable();
+    let fallback = any(redirect::unknown).with_state(links.clone());
     let routes = routes.layer(from_fn_with_state(links, guard));
-    let secured = async |request: Request<Body>, next: Next| {
+    let secured = move |request: Request<Body>, next: Next| async move {
         let mut response = next.run(request).await;
-        add_security_headers(&mut response);
+        add_common_headers(&mut response, is_crawlable);
         response
     };
-    routes.fallback(redirect::unknown).layer(from_fn(secured))
+    routes.fallback_service(fallback).layer(from_fn(secured))
 }
 
 pub(crate) async fn wrong_method() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
 }
 
-pub(crate) fn add_security_headers(response: &mut Response) {
+/// The headers of every response: for browsers, and for crawlers, unless they may follow the links.
+pub(crate) fn add_common_headers(response: &mut Response, is_crawlable: bool) {
+    if !is_crawlable {
+        response.headers_mut().insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex, nofollow"));
+    }
     // A redirect has no content to protect, and redirects are most of the bytes that this service sends.
     if !response.status().is_redirection() {
         for (name, value) in SECURITY_HEADERS {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            // A page of the operator has its own policy.
+            response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The page and its files.
 
-use axum::extract::Path;
-use axum::response::Response;
+use crate::links::Links;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use larder_web::Asset;
 
 static INDEX: Asset = Asset::new("text/html; charset=utf-8", include_bytes!("../../static/index.html"));
@@ -19,13 +21,26 @@ pub(crate) async fn index(headers: HeaderMap) -> Response {
 }
 
 /// `GET /static/{name}`
-pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+pub(crate) async fn asset(
+    State(links): State<Links>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     match name.as_str() {
         "app.js" => SCRIPT.respond(&headers),
         "options.js" => OPTIONS.respond(&headers),
         "visits.js" => VISITS.respond(&headers),
         "style.css" => STYLE.respond(&headers),
         "icon.svg" => ICON.respond(&headers),
-        _ => super::redirect::unknown().await,
+        _ => links.pages().unknown(&name),
     }
+}
+
+/// `GET /robots.txt`: whether crawlers may follow the links. No crawler needs the API.
+pub(crate) async fn robots(State(links): State<Links>) -> Response {
+    let text = match links.are_crawlable() {
+        true => "User-agent: *\nDisallow: /api/\n",
+        false => "User-agent: *\nDisallow: /\n",
+    };
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }

@@ -3,16 +3,15 @@
 use crate::dimensions::Visitor;
 use crate::guard::peer_of;
 use crate::links::{Followed, Links, Peer};
+use crate::pages::error_page;
 use crate::slug;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::Response;
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION, RETRY_AFTER};
 use http::request::Parts;
-use http::{Method, Request, StatusCode};
-
-const TEMPLATE: &str = include_str!("../../static/error.html");
+use http::{Method, Request, StatusCode, Uri};
 
 /// The route. HEAD does not count as a visit.
 pub(crate) async fn follow(
@@ -22,7 +21,7 @@ pub(crate) async fn follow(
 ) -> Response {
     let Some(Path(slug)) = slug.ok().filter(|slug| slug::can_be_slug(slug)) else {
         links.record_invalid_slug();
-        return not_found();
+        return links.pages().unknown(request.uri().path());
     };
     let (Parts { method, uri, headers, extensions, .. }, _) = request.into_parts();
     let visitor = links.visitor(&headers, Peer { address: peer_of(&extensions), country: None });
@@ -40,11 +39,9 @@ pub(crate) async fn answer(
 ) -> Response {
     match links.follow(slug, query, visitor).await {
         Ok(Followed::Redirect(location)) => redirect(links.redirect_status(), location),
-        Ok(Followed::Unknown) => not_found(),
-        Ok(Followed::Expired) => {
-            gone("This link has expired", "Its owner gave it an end, which it has reached.")
-        }
-        Ok(Followed::Deleted) => gone("This link was deleted", "Its owner removed it."),
+        Ok(Followed::Unknown) => links.pages().unknown(slug),
+        Ok(Followed::Expired) => links.pages().expired(slug),
+        Ok(Followed::Deleted) => links.pages().deleted(slug),
         Err(error) => {
             tracing::warn!(%error, slug, "a slug could not be followed");
             unavailable()
@@ -53,8 +50,8 @@ pub(crate) async fn answer(
 }
 
 /// Any other path.
-pub(crate) async fn unknown() -> Response {
-    not_found()
+pub(crate) async fn unknown(State(links): State<Links>, uri: Uri) -> Response {
+    links.pages().unknown(uri.path())
 }
 
 fn redirect(status: StatusCode, location: HeaderValue) -> Response {
@@ -67,25 +64,9 @@ fn redirect(status: StatusCode, location: HeaderValue) -> Response {
     response
 }
 
-fn not_found() -> Response {
-    let text = "The link may have been mistyped, or it was deleted.";
-    error_page(StatusCode::NOT_FOUND, "404", "There is no link here", text)
-}
-
-fn gone(title: &str, text: &str) -> Response {
-    error_page(StatusCode::GONE, "410", title, text)
-}
-
 fn unavailable() -> Response {
     let text = "The link cannot be looked up right now. Please try again in a moment.";
-    let mut response = error_page(StatusCode::SERVICE_UNAVAILABLE, "503", "Back in a moment", text);
+    let mut response = error_page(StatusCode::SERVICE_UNAVAILABLE, "Back in a moment", text);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
-}
-
-/// The page contains fixed texts only, nothing of the request.
-fn error_page(status: StatusCode, code: &str, title: &str, text: &str) -> Response {
-    let page = TEMPLATE.replace("{code}", code).replace("{title}", title).replace("{text}", text);
-    let no_store = HeaderValue::from_static("no-store");
-    (status, [(CACHE_CONTROL, no_store)], Html(page)).into_response()
 }

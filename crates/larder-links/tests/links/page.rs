@@ -1,6 +1,6 @@
 //! The page works offline under a strict policy.
 
-use crate::support::{open, request};
+use crate::support::{open, open_with, request};
 use axum::body::Body;
 use http::{Method, StatusCode};
 
@@ -64,4 +64,21 @@ fn sources_comply_with_the_policy() {
         }
     }
     assert!(!include_str!("../../static/style.css").contains("url("));
+}
+
+#[tokio::test]
+async fn crawlers_are_refused_unless_links_are_crawlable() {
+    for (crawlable, rules, tag) in [
+        (false, "User-agent: *\nDisallow: /\n", "noindex, nofollow"),
+        (true, "User-agent: *\nDisallow: /api/\n", ""),
+    ] {
+        let fixture = open_with(|config| config.crawlable = crawlable);
+        fixture.link(Some("here"), "https://example.com/").await;
+        let robots = fixture.get("/robots.txt").await;
+        assert_eq!((robots.status, robots.text().as_str()), (StatusCode::OK, rules));
+        assert_eq!(robots.header("content-type"), "text/plain; charset=utf-8");
+        for path in ["/here", "/nowhere", "/", "/api/links"] {
+            assert_eq!(fixture.get(path).await.header("x-robots-tag"), tag, "{path}");
+        }
+    }
 }

@@ -73,6 +73,98 @@ async fn error_page_contains_nothing_of_the_request() {
 }
 
 #[tokio::test]
+async fn pages_of_the_operator_keep_the_status_and_escape_the_slug() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Some(path)
+    };
+    let fixture = open_with(|config| {
+        config.unknown_page = path("404.html", "<p title='{slug}'>No {slug}</p>");
+        config.expired_page = path("410.html", "<p>Over: {slug}</p>");
+    });
+    let unknown = fixture.get("/nowhere").await;
+    assert_eq!(
+        (unknown.status, unknown.text().as_str()),
+        (StatusCode::NOT_FOUND, "<p title='nowhere'>No nowhere</p>")
+    );
+    assert!(unknown.header("content-type").starts_with("text/html"));
+    let policy = unknown.header("content-security-policy");
+    assert!(policy.contains("style-src 'self' 'unsafe-inline'") && !policy.contains("script"), "{policy}");
+    let hostile = fixture.get("/a/'onload=x&y").await;
+    assert_eq!(hostile.status, StatusCode::NOT_FOUND);
+    assert_eq!(hostile.text(), "<p title='a/&#39;onload=x&amp;y'>No a/&#39;onload=x&amp;y</p>");
+    let ended = json!({"url": "https://a.example/", "slug": "over", "expires_at": 1});
+    assert_eq!(fixture.post("/api/links", ended).await.status, StatusCode::CREATED);
+    fixture.link(Some("gone"), "https://a.example/").await;
+    fixture.send_json(Method::DELETE, "/api/links/gone", json!({})).await;
+    for slug in ["over", "gone"] {
+        let answer = fixture.get(&format!("/{slug}")).await;
+        assert_eq!((answer.status, answer.text()), (StatusCode::GONE, format!("<p>Over: {slug}</p>")));
+        assert_eq!(answer.header("cache-control"), "no-store");
+    }
+}
+
+#[tokio::test]
+async fn addresses_of_the_operator_get_the_slug_encoded() {
+    let fixture = open_with(|config| {
+        config.unknown_redirect = Some("https://example.com/search?q={slug}".into());
+        config.expired_redirect = Some("https://example.com/over".into());
+    });
+    for (path, location) in [
+        ("/nowhere", "https://example.com/search?q=nowhere"),
+        ("/a/b&c=d", "https://example.com/search?q=a%2Fb%26c%3Dd"),
+        ("/a%0d%0ab", "https://example.com/search?q=a%250d%250ab"),
+    ] {
+        let answer = fixture.get(path).await;
+        assert_eq!((answer.status, answer.header("location")), (StatusCode::FOUND, location), "{path}");
+        assert_eq!(answer.header("cache-control"), "no-store");
+    }
+    let ended = json!({"url": "https://a.example/", "slug": "over", "expires_at": 1});
+    assert_eq!(fixture.post("/api/links", ended).await.status, StatusCode::CREATED);
+    assert_eq!(fixture.get("/over").await.header("location"), "https://example.com/over");
+    fixture.links.flush_visits().await.unwrap();
+    assert_eq!(fixture.written_visits("over").await, 0);
+}
+
+#[tokio::test]
+async fn wrong_page_or_address_of_the_operator_is_refused_at_the_start() {
+    let refused = |change: &dyn Fn(&mut larder_links::Config)| {
+        let mut config = larder_links::Config::default();
+        change(&mut config);
+        config.validate().unwrap_err().to_string()
+    };
+    for address in
+        ["/over", "ftp://a.example/", "https://{slug}.example/", "https://{slug}", "//a.example/", ""]
+    {
+        let message = refused(&|config| config.unknown_redirect = Some(address.into()));
+        assert!(message.starts_with("unknown_redirect is "), "{address}: {message}");
+    }
+    let both = refused(&|config| {
+        config.expired_page = Some("410.html".into());
+        config.expired_redirect = Some("https://a.example/".into());
+    });
+    assert!(both.contains("expected nothing beside the page"), "{both}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = larder_links::Config {
+        database: folder.path().join("links.db").display().to_string(),
+        unknown_page: Some(folder.path().join("none.html")),
+        ..larder_links::Config::default()
+    };
+    let open = |config: &larder_links::Config| {
+        larder_links::Links::open(config.clone(), larder_links::Deps::open(config).unwrap()).err()
+    };
+    let missing = open(&config).expect("no page").to_string();
+    assert!(missing.starts_with("unknown_page is ") && missing.contains("No such file"), "{missing}");
+    let large = folder.path().join("large.html");
+    std::fs::write(&large, "x".repeat(256 * 1024 + 1)).unwrap();
+    config.unknown_page = Some(large);
+    assert!(open(&config).expect("too large").to_string().contains("at most 262144 bytes"));
+}
+
+#[tokio::test]
 async fn negative_entry_ends_when_the_link_is_created() {
     let fixture = open();
     assert_eq!(fixture.get("/later").await.status, StatusCode::NOT_FOUND);
@@ -128,16 +220,6 @@ async fn concurrent_requests_for_a_cold_slug_load_once() {
     assert_eq!(fixture.links.stats().visits.queued, 200);
 }
 
-#[tokio::test]
-async fn head_redirects_without_a_visit() {
-    let fixture = open();
-    fixture.link(Some("head"), "https://example.com/").await;
-    let answer = fixture.send(request(Method::HEAD, "/head").body(Body::empty()).unwrap()).await;
-    assert_eq!(answer.status, StatusCode::FOUND);
-    assert_eq!(answer.header("location"), "https://example.com/");
-    fixture.links.flush_visits().await.unwrap();
-    assert_eq!(fixture.written_visits("head").await, 0);
-}
 #[tokio::test]
 async fn other_methods_on_a_short_link_are_405_whatever_they_contain() {
     let fixture = open();
@@ -196,3 +278,13 @@ async fn bots_and_prefetches_redirect_without_a_visit_and_use_up_no_limit() {
     assert!(bots.contains("WhatsApp") && bots.contains("Googlebot"), "{bots}");
 }
 
+#[tokio::test]
+async fn head_redirects_without_a_visit() {
+    let fixture = open();
+    fixture.link(Some("head"), "https://example.com/").await;
+    let answer = fixture.send(request(Method::HEAD, "/head").body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::FOUND);
+    assert_eq!(answer.header("location"), "https://example.com/");
+    fixture.links.flush_visits().await.unwrap();
+    assert_eq!(fixture.written_visits("head").await, 0);
+}
