@@ -14,16 +14,18 @@ const RIGHT: f64 = 64.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 13.0;
 
-/// A bar for each figure, as long as its median, with a line from the lowest round to the highest. The scale follows
+/// A bar for each figure, as long as its median, with a line from the lowest round to the highest; nothing if all medians are
+/// zero, of which the table tells enough. The scale follows
 /// the medians, because a disturbed round may be far off; a line ends at the edge of the chart.
 pub(super) fn bars(figures: &[&Figure]) -> String {
     let Some(first) = figures.first() else { return String::new() };
     let longest = figures.iter().map(|figure| figure.spread().median).fold(0.0, f64::max);
+    if longest == 0.0 {
+        return String::new();
+    }
     let characters = figures.iter().map(|figure| figure.subject.chars().count()).max().unwrap_or(0);
     let left = (characters as f64 * CHARACTER + 12.0).clamp(LEFT.0, LEFT.1);
-    let scale = |value: f64| {
-        if longest > 0.0 { (value / longest).min(1.15) * (WIDTH - left - RIGHT) / 1.15 } else { 0.0 }
-    };
+    let scale = |value: f64| (value / longest).min(1.15) * (WIDTH - left - RIGHT) / 1.15;
     let direction = if first.better == Better::Lower { "lower is better" } else { "higher is better" };
     let height = ROW * figures.len() as f64 + 4.0;
 

@@ -62,7 +62,10 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
 }
 
 fn page(files: &[ResultFile]) -> String {
-    let content: String = files.iter().map(suite).collect();
+    // The repetitions of other people's measurements come last: each has many figures, and a page of their own.
+    let (documents, suites): (Vec<_>, Vec<_>) =
+        files.iter().partition(|file| file.suite.starts_with("document-"));
+    let content: String = suites.into_iter().chain(documents).map(suite).collect();
     PAGE.replace("{{style}}", STYLE).replace("{{content}}", &content)
 }
 
@@ -126,7 +129,7 @@ fn verdicts(file: &ResultFile) -> String {
     )
 }
 
-/// A chart of each measure and a table of all; for events only the table.
+/// A chart of each measure that is not zero for all, and a table of all; for events only the table.
 fn workload(file: &ResultFile, workload: &str) -> String {
     let table = table(&grid::rows(file, workload));
     let figures = if grid::counts_events(file, workload) {
@@ -180,6 +183,19 @@ mod tests {
     use super::*;
     use crate::result::Better;
     use crate::result::tests::{figure, file};
+
+    #[test]
+    fn page_begins_with_our_suites_and_draws_no_chart_of_zeros() {
+        let files = ["document-0", "engine"].map(|suite| {
+            let zeros = figure("get", "larder", "failed", Better::Lower, &[0.0, 0.0]);
+            let times = figure("get", "larder", "time", Better::Lower, &[7.0]);
+            ResultFile { suite: suite.to_owned(), ..file(vec![zeros, times]) }
+        });
+        let html = page(&files);
+        let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text} in {html}"));
+        assert!(position("Suite engine") < position("Suite document-0"));
+        assert_eq!((html.matches("<svg").count(), html.matches("failed").count()), (2, 2), "{html}");
+    }
 
     #[test]
     fn page_has_every_figure_and_no_external_link() {
