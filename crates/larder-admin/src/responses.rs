@@ -102,10 +102,16 @@ impl ResponseCache for HttpCache {
 
     fn purge_target(&self, target: Target) -> PurgeFuture<'_> {
         let purged = match target {
-            Target::Tag(tag) => Ok(self.purge_tag(&tag)),
+            Target::Tag(tag) => {
+                self.purge_tag(&tag);
+                Ok(())
+            }
             Target::Uri(uri) => self.purge_uri(&uri).map(drop).map_err(|error| error.to_string()),
             Target::Prefix(prefix) => self.purge_prefix(&prefix).map_err(|error| error.to_string()),
-            Target::All => Ok(self.purge_all()),
+            Target::All => {
+                self.purge_all();
+                Ok(())
+            }
         };
         Box::pin(std::future::ready(purged))
     }
