@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The version of [`Target`]. Entries of another version, which a Redis may contain, are misses.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// Where a slug leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,7 @@ pub(crate) struct Redirect {
     /// In the form of a `Location` header.
     location: String,
     forward_query: bool,
+    pub(crate) crawlable: bool,
     /// Most links have none, so that it costs a word.
     pub(crate) limits: Option<Box<Limits>>,
 }
@@ -77,13 +78,13 @@ fn with_query(address: &str, query: &str) -> String {
 
 impl From<Route> for Target {
     fn from(route: Route) -> Target {
-        let Route { link_id, url, expires_at, max_visits, forward_query, is_deleted } = route;
+        let Route { link_id, url, expires_at, max_visits, forward_query, is_deleted, crawlable } = route;
         if is_deleted {
             return Target::Deleted;
         }
         let has_limits = expires_at.is_some() || max_visits.is_some();
         let limits = has_limits.then(|| Box::new(Limits { expires_at, max_visits }));
-        Target::Redirect(Redirect { link_id, location: to_location(&url), forward_query, limits })
+        Target::Redirect(Redirect { link_id, location: to_location(&url), forward_query, crawlable, limits })
     }
 }
 
@@ -213,6 +214,7 @@ mod tests {
                 link_id: 1,
                 location: "https://a.example/#top".into(),
                 forward_query: true,
+                crawlable: false,
                 limits: None,
             };
             redirect.location(Some(query)).unwrap().to_str().unwrap().to_owned()

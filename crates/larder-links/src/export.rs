@@ -6,7 +6,7 @@
 //! | `tags` | separated by commas; in JSON an array |
 //! | `expires_at`, `created_at` | a time in UTC; may be empty, in JSON null |
 //! | `max_visits`, `visits` | a number; `max_visits` may be empty, in JSON null |
-//! | `forward_query` | `true` or `false` |
+//! | `forward_query`, `crawlable` | `true` or `false` |
 //!
 //! [`import`](crate::import) reads both formats. It leaves out `created_at` and `visits`, which are set by the database that
 //! counts them.
@@ -26,8 +26,18 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The columns of an export.
-pub(crate) const COLUMNS: [&str; 9] =
-    ["slug", "url", "title", "tags", "expires_at", "max_visits", "forward_query", "created_at", "visits"];
+pub(crate) const COLUMNS: [&str; 10] = [
+    "slug",
+    "url",
+    "title",
+    "tags",
+    "expires_at",
+    "max_visits",
+    "forward_query",
+    "crawlable",
+    "created_at",
+    "visits",
+];
 
 /// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +135,7 @@ pub async fn to_file(store: &Store, format: Format, path: &Path) -> std::io::Res
 
 fn csv_piece(links: &[Link], is_first: bool) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |row: [Cow<'_, str>; 9]| {
+    let mut write = |row: [Cow<'_, str>; 10]| {
         let cells = row.iter().map(|cell| neutralised(cell));
         // Neither a wrong number of columns nor a failure of the writer is possible.
         let _ = writer.write_record(cells.map(|cell| cell.into_owned()));
@@ -144,6 +154,7 @@ fn csv_piece(links: &[Link], is_first: bool) -> Vec<u8> {
             options.expires_at.map(time::format).unwrap_or_default().into(),
             options.max_visits.map(|max| max.to_string()).unwrap_or_default().into(),
             options.forward_query.to_string().into(),
+            options.crawlable.to_string().into(),
             time::format(link.created_at).into(),
             link.visits.to_string().into(),
         ]);
@@ -161,6 +172,7 @@ fn json_piece(links: &[Link], is_first: bool, is_last: bool) -> Vec<u8> {
         expires_at: Option<String>,
         max_visits: Option<u64>,
         forward_query: bool,
+        crawlable: bool,
         created_at: String,
         visits: u64,
     }
@@ -175,6 +187,7 @@ fn json_piece(links: &[Link], is_first: bool, is_last: bool) -> Vec<u8> {
             expires_at: options.expires_at.map(time::format),
             max_visits: options.max_visits,
             forward_query: options.forward_query,
+            crawlable: options.crawlable,
             created_at: time::format(link.created_at),
             visits: link.visits,
         };

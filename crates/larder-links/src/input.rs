@@ -33,8 +33,8 @@ pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
 pub(crate) const MAX_BATCH_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// The fields that a request can set.
-const NEW_LINK_FIELDS: [&str; 7] =
-    ["url", "slug", "title", "tags", "expires_at", "max_visits", "forward_query"];
+const NEW_LINK_FIELDS: [&str; 8] =
+    ["url", "slug", "title", "tags", "expires_at", "max_visits", "forward_query", "crawlable"];
 
 /// The highest limit of visits. JavaScript represents it exactly.
 const MAX_VISITS: u64 = 1_000_000_000_000;
@@ -96,7 +96,8 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A new link: `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?}`.
+/// A new link: `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?,
+/// "crawlable"?}`.
 pub(crate) fn new_link(input: &Value) -> Result<NewLink, ApiError> {
     new_link_of(object(input, &NEW_LINK_FIELDS)?)
 }
@@ -124,7 +125,8 @@ pub(crate) fn options(fields: &Map<String, Value>) -> Result<LinkOptions, ApiErr
         tags: tags(fields)?.unwrap_or_default(),
         expires_at: expires_at(fields)?.flatten(),
         max_visits: max_visits(fields)?.flatten(),
-        forward_query: forward_query(fields)?.unwrap_or_default(),
+        forward_query: boolean(fields, "forward_query")?.unwrap_or_default(),
+        crawlable: boolean(fields, "crawlable")?.unwrap_or_default(),
     })
 }
 
@@ -217,7 +219,8 @@ pub(crate) fn link_update(input: &Value) -> Result<LinkUpdate, ApiError> {
         tags: tags(fields)?,
         expires_at: expires_at(fields)?,
         max_visits: max_visits(fields)?,
-        forward_query: forward_query(fields)?,
+        forward_query: boolean(fields, "forward_query")?,
+        crawlable: boolean(fields, "crawlable")?,
     })
 }
 
@@ -379,11 +382,11 @@ fn max_visits(fields: &Map<String, Value>) -> Result<Option<Option<u64>>, ApiErr
     }
 }
 
-fn forward_query(fields: &Map<String, Value>) -> Result<Option<bool>, ApiError> {
-    match fields.get("forward_query") {
+fn boolean(fields: &Map<String, Value>, name: &str) -> Result<Option<bool>, ApiError> {
+    match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(is_set)) => Ok(Some(*is_set)),
-        Some(other) => Err(ApiError::invalid("forward_query", "must be true or false", &other.to_string())),
+        Some(other) => Err(ApiError::invalid(name, "must be true or false", &other.to_string())),
     }
 }
 

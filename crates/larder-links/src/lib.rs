@@ -13,7 +13,7 @@
 //! | `GET /{slug}` | the redirect; HEAD as well, without counting; 404 page; 410 page for an expired or deleted link; 503 page if the store fails |
 //! | `GET /robots.txt` | whether crawlers may follow the links |
 //! | `GET /` | the page to create, find, update and delete links |
-//! | `POST /api/links` | `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?}` → 201, 409 if the slug is taken |
+//! | `POST /api/links` | `{"url", "slug"?, "title"?, "tags"?, "expires_at"?, "max_visits"?, "forward_query"?, "crawlable"?}` → 201, 409 if the slug is taken |
 //! | `GET /api/links?limit&sort&after&q&tag&deleted` | `{"links": […], "next"}`, newest first or by visits |
 //! | `GET /api/links/{slug}?tz` | one link, with its visits by day in a time zone |
 //! | `PATCH /api/links/{slug}` | the fields to change → 200 |

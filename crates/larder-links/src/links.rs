@@ -303,7 +303,7 @@ impl Links {
         &self.shared.pages
     }
 
-    /// Whether crawlers may follow the links.
+    /// Whether crawlers may follow all links.
     pub(crate) fn are_crawlable(&self) -> bool {
         self.shared.config.crawlable
     }
@@ -378,7 +378,7 @@ impl Links {
         let started = Instant::now();
         let followed = self.try_follow(slug, query, visitor).await;
         let outcome = match &followed {
-            Ok(Followed::Redirect(_)) => {
+            Ok(Followed::Redirect { .. }) => {
                 self.shared.counters.slugs.record(slug.as_bytes());
                 Outcome::Found
             }
@@ -421,7 +421,7 @@ impl Links {
         if let Some(visitor) = visitor {
             dimensions.record(redirect.link_id, day_of(now), visitor);
         }
-        Ok(Followed::Redirect(location))
+        Ok(Followed::Redirect { location, is_crawlable: redirect.crawlable })
     }
 
     /// Counts a request for a path that cannot be a slug.
@@ -450,7 +450,12 @@ pub enum SlugState {
 #[derive(Debug)]
 pub(crate) enum Followed {
     /// To this location.
-    Redirect(HeaderValue),
+    Redirect {
+        /// In the form of a `Location` header.
+        location: HeaderValue,
+        /// Whether crawlers may follow it, also if the service refuses them.
+        is_crawlable: bool,
+    },
     /// There is no link.
     Unknown,
     /// The link has reached its date, or its limit of visits.

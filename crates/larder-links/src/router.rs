@@ -23,7 +23,7 @@ use http::{Request, StatusCode};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
+pub(crate) const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, POLICY),
@@ -85,7 +85,9 @@ pub(crate) async fn wrong_method() -> ApiError {
 /// The headers of every response: for browsers, and for crawlers, unless they may follow the links.
 pub(crate) fn add_common_headers(response: &mut Response, is_crawlable: bool) {
     if !is_crawlable {
-        response.headers_mut().insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex, nofollow"));
+        // A link that is crawlable has said so.
+        let refusal = HeaderValue::from_static("noindex, nofollow");
+        response.headers_mut().entry(X_ROBOTS_TAG).or_insert(refusal);
     }
     // A redirect has no content to protect, and redirects are most of the bytes that this service sends.
     if !response.status().is_redirection() {

@@ -41,6 +41,8 @@ pub(crate) struct LinkView {
     max_visits: Option<Count>,
     /// Whether a redirect adds the query of the request to the target.
     forward_query: bool,
+    /// Whether crawlers may follow and index the link, also if the service refuses them.
+    crawlable: bool,
     /// When the link was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[graphql(skip)]
@@ -49,7 +51,7 @@ pub(crate) struct LinkView {
 
 impl LinkView {
     pub(crate) fn new(link: Link, base: &str) -> LinkView {
-        let LinkOptions { tags, expires_at, max_visits, forward_query } = link.options;
+        let LinkOptions { tags, expires_at, max_visits, forward_query, crawlable } = link.options;
         LinkView {
             short_url: format!("{base}{}", link.slug),
             slug: link.slug,
@@ -61,6 +63,7 @@ impl LinkView {
             expires_at: expires_at.map(Timestamp),
             max_visits: max_visits.map(Count::from),
             forward_query,
+            crawlable,
             deleted_at: link.deleted_at.map(Timestamp),
         }
     }

@@ -19,21 +19,23 @@ export function unreadableOption(form) {
 
 // The values as the API expects them. Empty fields are null, which removes a limit.
 export function optionsOf(form) {
-  const { tags, expires_at, max_visits, forward_query } = form.elements;
+  const { tags, expires_at, max_visits, forward_query, crawlable } = form.elements;
   return {
     tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean),
     expires_at: expires_at.value ? new Date(expires_at.value).getTime() : null,
     max_visits: max_visits.value ? Number(max_visits.value) : null,
     forward_query: forward_query.checked,
+    crawlable: crawlable.checked,
   };
 }
 
 export function showOptions(form, link) {
-  const { tags, expires_at, max_visits, forward_query } = form.elements;
+  const { tags, expires_at, max_visits, forward_query, crawlable } = form.elements;
   tags.value = link.tags.join(", ");
   expires_at.value = link.expires_at === null ? "" : localTime(link.expires_at);
   max_visits.value = link.max_visits ?? "";
   forward_query.checked = link.forward_query;
+  crawlable.checked = link.crawlable;
 }
 
 // The form of `datetime-local`: the local time without a zone.
@@ -54,6 +56,7 @@ export function limitsOf(link) {
     facts.push(link.visits >= link.max_visits ? `all ${max} visits used` : `at most ${max} visits`);
   }
   if (link.forward_query) facts.push("forwards the query");
+  if (link.crawlable) facts.push("crawlable");
   return facts;
 }
 

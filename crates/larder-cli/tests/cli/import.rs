@@ -84,7 +84,7 @@ fn import_of_unknown_columns_creates_nothing_and_names_the_format_that_reads_the
     let address = format!("sqlite:{}", database.display());
     import(&file, "--database", &address).assert_failure(
         "larder links import: the columns keyword, timestamp, ip, clicks are unknown; the columns of the format larder \
-         are name, url, title, slug, tags, expires_at, max_visits, forward_query, created_at, visits; \
+         are name, url, title, slug, tags, expires_at, max_visits, forward_query, crawlable, created_at, visits; \
          --format yourls reads this file",
     );
     let ended = run(larder(["links", "import", "--format", "yourls", "--database", &address]).arg(&file));

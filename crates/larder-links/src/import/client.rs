@@ -124,11 +124,12 @@ struct Item<'a> {
     expires_at: Option<i64>,
     max_visits: Option<u64>,
     forward_query: bool,
+    crawlable: bool,
 }
 
 impl<'a> From<&'a NewLink> for Item<'a> {
     fn from(link: &'a NewLink) -> Item<'a> {
-        let LinkOptions { tags, expires_at, max_visits, forward_query } = &link.options;
+        let LinkOptions { tags, expires_at, max_visits, forward_query, crawlable } = &link.options;
         Item {
             url: link.url.as_str(),
             title: &link.title,
@@ -137,6 +138,7 @@ impl<'a> From<&'a NewLink> for Item<'a> {
             expires_at: *expires_at,
             max_visits: *max_visits,
             forward_query: *forward_query,
+            crawlable: *crawlable,
         }
     }
 }

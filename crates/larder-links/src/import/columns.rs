@@ -38,6 +38,7 @@ enum Column {
     ExpiresAt,
     MaxVisits,
     ForwardQuery,
+    Crawlable,
     /// Nothing for an import: the database itself sets it.
     CreatedAt,
     Visits,
@@ -74,6 +75,7 @@ impl SourceFormat {
                 ("expires_at", ExpiresAt),
                 ("max_visits", MaxVisits),
                 ("forward_query", ForwardQuery),
+                ("crawlable", Crawlable),
                 ("created_at", CreatedAt),
                 ("visits", Visits),
             ],
@@ -250,7 +252,11 @@ impl Columns {
         if !expires_at.is_empty() {
             fields.insert("expires_at".into(), expires_at.into());
         }
-        for (name, column) in [("max_visits", Column::MaxVisits), ("forward_query", Column::ForwardQuery)] {
+        for (name, column) in [
+            ("max_visits", Column::MaxVisits),
+            ("forward_query", Column::ForwardQuery),
+            ("crawlable", Column::Crawlable),
+        ] {
             let value = text(column)?;
             if !value.is_empty() {
                 // What is neither a number nor a boolean stays text, which is reported.

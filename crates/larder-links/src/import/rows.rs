@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn unknown_columns_are_an_error_that_names_them_and_the_known_ones() {
         let known = "the columns of the format larder are name, url, title, slug, tags, expires_at, max_visits, \
-                     forward_query, created_at, visits";
+                     forward_query, crawlable, created_at, visits";
         for (header, problem, advice) in [
             ("slugg,url", "the column slugg is unknown", ""),
             ("slug,url,expires", "the column expires is unknown", ""),

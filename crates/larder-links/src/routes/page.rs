@@ -36,11 +36,20 @@ pub(crate) async fn asset(
     }
 }
 
-/// `GET /robots.txt`: whether crawlers may follow the links. No crawler needs the API.
+/// The most links in `robots.txt`: crawlers read the first 500 KiB of it (RFC 9309, section 2.5).
+const MAX_CRAWLABLE: usize = 1_000;
+
+/// `GET /robots.txt`: which links crawlers may follow. No crawler needs the API.
 pub(crate) async fn robots(State(links): State<Links>) -> Response {
-    let text = match links.are_crawlable() {
-        true => "User-agent: *\nDisallow: /api/\n",
-        false => "User-agent: *\nDisallow: /\n",
-    };
+    let mut text = String::from("User-agent: *\n");
+    if links.are_crawlable() {
+        text += "Disallow: /api/\n";
+    } else {
+        // Without an answer of the store all are refused.
+        for slug in links.store().crawlable_slugs(MAX_CRAWLABLE).await.unwrap_or_default() {
+            text += &format!("Allow: /{slug}$\n");
+        }
+        text += "Disallow: /\n";
+    }
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }

@@ -4,6 +4,7 @@ use crate::dimensions::Visitor;
 use crate::guard::peer_of;
 use crate::links::{Followed, Links, Peer};
 use crate::pages::error_page;
+use crate::router::X_ROBOTS_TAG;
 use crate::slug;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -38,7 +39,13 @@ pub(crate) async fn answer(
     visitor: Option<&Visitor<'_>>,
 ) -> Response {
     match links.follow(slug, query, visitor).await {
-        Ok(Followed::Redirect(location)) => redirect(links.redirect_status(), location),
+        Ok(Followed::Redirect { location, is_crawlable }) => {
+            let mut response = redirect(links.redirect_status(), location);
+            if is_crawlable {
+                response.headers_mut().insert(X_ROBOTS_TAG, HeaderValue::from_static("all"));
+            }
+            response
+        }
         Ok(Followed::Unknown) => links.pages().unknown(slug),
         Ok(Followed::Expired) => links.pages().expired(slug),
         Ok(Followed::Deleted) => links.pages().deleted(slug),

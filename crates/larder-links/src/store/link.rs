@@ -43,6 +43,8 @@ pub struct LinkOptions {
     pub max_visits: Option<u64>,
     /// Whether a redirect adds the query of the request to the target. Default false.
     pub forward_query: bool,
+    /// Whether crawlers may follow and index it, also if the service refuses them. Default false.
+    pub crawlable: bool,
 }
 
 /// A new link. Slug and title are valid already.
@@ -104,6 +106,8 @@ pub struct LinkUpdate {
     pub max_visits: Option<Option<u64>>,
     /// Whether redirects add the query of the request.
     pub forward_query: Option<bool>,
+    /// Whether crawlers may follow and index it.
+    pub crawlable: Option<bool>,
 }
 
 /// What a redirect needs of a link.
@@ -119,6 +123,8 @@ pub struct Route {
     pub max_visits: Option<u64>,
     /// See [`LinkOptions::forward_query`].
     pub forward_query: bool,
+    /// See [`LinkOptions::crawlable`].
+    pub crawlable: bool,
     /// Whether the link is deleted and can be restored.
     pub is_deleted: bool,
 }

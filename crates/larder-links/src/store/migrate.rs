@@ -10,7 +10,7 @@ use crate::random;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/0001_links.sql"),
     include_str!("../../migrations/0002_visits_daily.sql"),
     include_str!("../../migrations/0003_fingerprints.sql"),
@@ -21,6 +21,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/0008_quarters.sql"),
     include_str!("../../migrations/0009_dimensions.sql"),
     include_str!("../../migrations/0010_by_visits.sql"),
+    include_str!("../../migrations/0011_crawlable.sql"),
 ];
 
 /// The version since which addresses are stored in parsed form.

@@ -397,6 +397,11 @@ impl Store {
         .await
     }
 
+    /// The slugs of the newest links that crawlers may follow, so many at most.
+    pub(crate) async fn crawlable_slugs(&self, most: usize) -> Result<Vec<String>, StoreError> {
+        self.read(move |connection| statements::crawlable_slugs(connection, most)).await
+    }
+
     /// The permutation between this database's row ids and slugs.
     pub fn slugs(&self) -> &SlugCodec {
         &self.shared.codec

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 /// The columns that [`read_link`] reads, in its order.
 pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.title, links.created_at, links.visits, \
     links.expires_at, links.max_visits, links.forward_query, links.deleted_at, \
-    (SELECT group_concat(tag) FROM link_tags WHERE link_id = links.id)";
+    (SELECT group_concat(tag) FROM link_tags WHERE link_id = links.id), links.crawlable";
 
 pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec> {
     slug_key(connection).map(SlugCodec::new)
@@ -32,7 +32,7 @@ pub(super) fn find(connection: &Connection, slug: &str) -> rusqlite::Result<Opti
 
 /// What a redirect needs of a link, deleted or not.
 pub(super) fn find_route(connection: &Connection, slug: &str) -> rusqlite::Result<Option<Route>> {
-    let sql = "SELECT id, url, expires_at, max_visits, forward_query, deleted_at IS NOT NULL
+    let sql = "SELECT id, url, expires_at, max_visits, forward_query, deleted_at IS NOT NULL, crawlable
                FROM links WHERE slug = ?1";
     let read = |row: &Row<'_>| {
         Ok(Route {
@@ -42,9 +42,17 @@ pub(super) fn find_route(connection: &Connection, slug: &str) -> rusqlite::Resul
             max_visits: row.get::<_, Option<i64>>(3)?.map(|max| max as u64),
             forward_query: row.get(4)?,
             is_deleted: row.get(5)?,
+            crawlable: row.get(6)?,
         })
     };
     connection.prepare_cached(sql)?.query_row([slug], read).optional()
+}
+
+/// The slugs of the newest links that crawlers may follow, so many at most.
+pub(super) fn crawlable_slugs(connection: &Connection, most: usize) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT slug FROM links WHERE crawlable AND deleted_at IS NULL ORDER BY id DESC LIMIT ?1";
+    let mut select = connection.prepare_cached(sql)?;
+    select.query_map([most as i64], |row| row.get(0))?.collect()
 }
 
 /// The id of the next link, unless its slug is in use.
@@ -107,9 +115,9 @@ fn insert(
     fingerprint: i64,
     now_ms: i64,
 ) -> rusqlite::Result<bool> {
-    let sql = "INSERT INTO links (id, slug, url, title, created_at, fingerprint, expires_at, max_visits, forward_query)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (slug) DO NOTHING";
-    let LinkOptions { tags, expires_at, max_visits, forward_query } = &new.options;
+    let sql = "INSERT INTO links (id, slug, url, title, created_at, fingerprint, expires_at, max_visits, forward_query, crawlable)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (slug) DO NOTHING";
+    let LinkOptions { tags, expires_at, max_visits, forward_query, crawlable } = &new.options;
     let max_visits = max_visits.map(|max| max as i64);
     let values = params![
         id as i64,
@@ -120,7 +128,8 @@ fn insert(
         fingerprint,
         expires_at,
         max_visits,
-        forward_query
+        forward_query,
+        crawlable
     ];
     let is_inserted = connection.prepare_cached(sql)?.execute(values)? == 1;
     if is_inserted {
@@ -179,6 +188,7 @@ pub(super) fn update(
         expires_at: change.expires_at.unwrap_or(link.options.expires_at),
         max_visits: change.max_visits.unwrap_or(link.options.max_visits),
         forward_query: change.forward_query.unwrap_or(link.options.forward_query),
+        crawlable: change.crawlable.unwrap_or(link.options.crawlable),
     };
     let is_edited = change.url.as_ref().is_some_and(|url| url.as_str() != link.url)
         || change.title.as_ref().is_some_and(|title| *title != link.title);
@@ -195,12 +205,12 @@ pub(super) fn update(
             .prepare_cached("UPDATE links SET url = ?2, title = ?3, fingerprint = NULL WHERE id = ?1")?
             .execute(params![id, changed.url, changed.title])?;
     }
-    let LinkOptions { tags, expires_at, max_visits, forward_query } = &changed.options;
+    let LinkOptions { tags, expires_at, max_visits, forward_query, crawlable } = &changed.options;
     connection
         .prepare_cached(
-            "UPDATE links SET expires_at = ?2, max_visits = ?3, forward_query = ?4 WHERE id = ?1",
+            "UPDATE links SET expires_at = ?2, max_visits = ?3, forward_query = ?4, crawlable = ?5 WHERE id = ?1",
         )?
-        .execute(params![id, expires_at, max_visits.map(|max| max as i64), forward_query])?;
+        .execute(params![id, expires_at, max_visits.map(|max| max as i64), forward_query, crawlable])?;
     if change.tags.is_some() {
         connection.prepare_cached("DELETE FROM link_tags WHERE link_id = ?1")?.execute([id])?;
         insert_tags(connection, changed.id, tags)?;
@@ -272,6 +282,7 @@ pub(super) fn read_link(row: &Row<'_>) -> rusqlite::Result<Link> {
             expires_at: row.get(6)?,
             max_visits: row.get::<_, Option<i64>>(7)?.map(|max| max as u64),
             forward_query: row.get(8)?,
+            crawlable: row.get(11)?,
         },
         deleted_at: row.get(9)?,
     })

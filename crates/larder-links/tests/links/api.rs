@@ -118,7 +118,7 @@ async fn invalid_input_is_reported_with_field_and_value() {
             json!({"url": "https://a.example", "titel": "x"}),
             "titel",
             "\"x\"",
-            "is unknown; expected one of: url, slug, title, tags, expires_at, max_visits, forward_query",
+            "is unknown; expected one of: url, slug, title, tags, expires_at, max_visits, forward_query, crawlable",
         ),
         (json!([]), "body", "an array", "must be an object"),
     ] {

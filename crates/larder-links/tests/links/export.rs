@@ -106,10 +106,10 @@ async fn no_cell_begins_like_a_formula() {
     let export = fixture.get("/api/export?format=csv").await;
     assert_eq!(export.header("content-type"), "text/csv; charset=utf-8");
     let mut rows = csv::Reader::from_reader(&export.body[..]);
-    assert_eq!(rows.headers().unwrap().len(), 9);
+    assert_eq!(rows.headers().unwrap().len(), 10);
     let cells: Vec<String> =
         rows.records().flat_map(|row| row.unwrap().iter().map(str::to_owned).collect::<Vec<_>>()).collect();
-    assert_eq!(cells.len(), 4 * 9);
+    assert_eq!(cells.len(), 4 * 10);
     for cell in &cells {
         assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
     }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const PATH: &str = "/api/graphql";
-const LINK: &str = "slug short_url url title created_at visits tags expires_at max_visits forward_query";
+const LINK: &str =
+    "slug short_url url title created_at visits tags expires_at max_visits forward_query crawlable";
 const DIMENSIONS: &str = "referrers { value visits } browsers { value visits } systems { value visits }
     devices { value visits } countries { value visits } bots { value visits }";
 

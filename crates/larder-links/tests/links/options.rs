@@ -59,6 +59,7 @@ async fn date_is_a_time_or_milliseconds_and_wrong_options_are_named() {
         ("max_visits", json!(0)),
         ("max_visits", json!("3")),
         ("forward_query", json!("yes")),
+        ("crawlable", json!(1)),
         ("tags", json!("a")),
         ("tags", json!([1])),
         ("tags", json!(["a,b"])),

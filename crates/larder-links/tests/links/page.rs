@@ -3,6 +3,7 @@
 use crate::support::{open, open_with, request};
 use axum::body::Body;
 use http::{Method, StatusCode};
+use serde_json::json;
 
 #[tokio::test]
 async fn page_and_files_are_served_and_revalidated() {
@@ -81,4 +82,22 @@ async fn crawlers_are_refused_unless_links_are_crawlable() {
             assert_eq!(fixture.get(path).await.header("x-robots-tag"), tag, "{path}");
         }
     }
+}
+
+#[tokio::test]
+async fn crawlable_link_is_allowed_where_the_service_refuses_crawlers() {
+    let fixture = open();
+    fixture.link(Some("private"), "https://example.com/").await;
+    for slug in ["one", "two", "gone"] {
+        let link = json!({ "url": "https://example.com/", "slug": slug, "crawlable": true });
+        assert_eq!(fixture.post("/api/links", link).await.status, StatusCode::CREATED);
+    }
+    fixture.send_json(Method::DELETE, "/api/links/gone", json!({})).await;
+    let robots = async || fixture.get("/robots.txt").await.text();
+    assert_eq!(robots().await, "User-agent: *\nAllow: /two$\nAllow: /one$\nDisallow: /\n");
+    let tag = async |slug: &str| fixture.get(&format!("/{slug}")).await.header("x-robots-tag").to_owned();
+    assert_eq!((tag("one").await, tag("private").await), ("all".to_owned(), "noindex, nofollow".to_owned()));
+    fixture.send_json(Method::PATCH, "/api/links/one", json!({ "crawlable": false })).await;
+    assert_eq!((tag("one").await, robots().await.contains("/one$")), ("noindex, nofollow".to_owned(), false));
+    assert_eq!(fixture.get("/api/links/two").await.json()["crawlable"], true);
 }
