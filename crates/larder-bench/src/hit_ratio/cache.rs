@@ -1,5 +1,6 @@
 //! The trait of the caches that are compared, and values whose weight is counted while they live.
 
+use crate::trace::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +15,8 @@ pub(super) struct Setup {
     /// The mean weight of an entry, estimated from the first requests: some peers require an expected number of
     /// entries.
     pub(super) mean_weight: u64,
+    /// Whether values expire.
+    pub(super) expires: bool,
 }
 
 /// Peers allocate their tables for the expected entries. No trace has more keys, and a larger capacity holds all of them.
@@ -25,10 +28,10 @@ impl Setup {
     }
 }
 
-/// A cache through which a trace is replayed.
+/// A cache through which a trace is replayed. Time is counted in requests.
 pub(super) trait ReplayedCache {
-    /// Whether the key hits; counts as a use.
-    fn get(&mut self, key: u64) -> bool;
+    /// Whether the key hits with a value that is fresh at this time; counts as a use.
+    fn get(&mut self, key: u64, now: u64) -> bool;
     fn insert(&mut self, key: u64, value: Value);
     /// The weight of its entries by its own count, if that is exact.
     fn weight(&self) -> Option<u64> {
@@ -46,20 +49,34 @@ impl LiveWeight {
     }
 }
 
-/// A value whose weight is counted until its cache drops it.
+/// A value whose weight is counted until its cache drops it, and which knows when it expires: a cache without times to live
+/// keeps it until then, as far as its policy does, and replaces it at its next request.
 #[derive(Clone, Debug)]
 pub(super) struct Value(Arc<CountedWeight>);
 
 #[derive(Debug)]
 struct CountedWeight {
     weight: u64,
+    ttl: Option<u32>,
+    stored_at: u64,
     live_weight: Arc<LiveWeight>,
 }
 
 impl Value {
-    pub(super) fn new(weight: u64, live_weight: &Arc<LiveWeight>) -> Self {
+    pub(super) fn new(request: &Request, now: u64, live_weight: &Arc<LiveWeight>) -> Self {
+        let weight = request.bytes.into();
         live_weight.0.fetch_add(weight, Ordering::Relaxed);
-        Value(Arc::new(CountedWeight { weight, live_weight: live_weight.clone() }))
+        let (ttl, live_weight) = (request.ttl, live_weight.clone());
+        Value(Arc::new(CountedWeight { weight, ttl, stored_at: now, live_weight }))
+    }
+
+    /// For how many requests it is fresh.
+    pub(super) fn ttl(&self) -> Option<u32> {
+        self.0.ttl
+    }
+
+    pub(super) fn is_fresh(&self, now: u64) -> bool {
+        self.0.ttl.is_none_or(|ttl| now < self.0.stored_at + u64::from(ttl))
     }
 
     pub(super) fn weight(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! `hit-ratio`: replays the same requests, of a trace or a generated workload, through several caches.
 //!
-//! A request is a `get`, and after a miss an `insert`. The weight of all live values is counted outside of the
+//! A request is a `get`, and after a miss an `insert`, of a value that some workloads let expire: time is counted in requests. The weight of all live values is counted outside of the
 //! caches. For our own policies two things are verified: after each request the weight is at most the capacity, and
 //! the hit ratio is at most that of the optimum.
 
@@ -64,7 +64,12 @@ pub(crate) fn replay_all(
     let mut chunk = next_chunk(&mut requests)?;
     ensure!(!chunk.is_empty(), "{} has no requests", args.source());
 
-    let setup = Setup { capacity: args.capacity, weighed: args.bytes, mean_weight: mean_weight(&chunk) };
+    let setup = Setup {
+        capacity: args.capacity,
+        weighed: args.bytes,
+        mean_weight: mean_weight(&chunk),
+        expires: chunk.iter().any(|request| request.ttl.is_some()),
+    };
     let mut replays = args.replays(&setup)?;
     let mut optimum = Optimum::new(args.capacity);
     let mut total = 0;

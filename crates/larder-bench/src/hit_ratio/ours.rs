@@ -4,7 +4,8 @@ use super::cache::{OURS, ReplayedCache, Setup, Value};
 use super::replay::Replay;
 use crate::lru::Lru;
 use anyhow::{Context, Result};
-use larder_engine::{Cache, Policy};
+use larder_engine::{Cache, Clock, ManualClock, Policy, Ttl};
+use std::time::Duration;
 
 /// One of our own policies.
 pub(super) fn larder(setup: &Setup, policy: Policy, shards: Option<u32>) -> Result<Replay> {
@@ -18,21 +19,35 @@ pub(super) fn larder(setup: &Setup, policy: Policy, shards: Option<u32>) -> Resu
         Some(shards) => builder.shards(shards as usize),
         None => builder,
     };
-    let cache = builder.build().context("cannot build the cache")?;
-    Ok(Replay::new(OURS, policy.name(), Box::new(cache)))
+    let (clock, hand) = Clock::manual();
+    let cache = builder.clock(clock).build().context("cannot build the cache")?;
+    let hand = setup.expires.then_some(hand);
+    Ok(Replay::new(OURS, policy.name(), Box::new(Engine { cache, hand, now: 0 })))
 }
 
-impl ReplayedCache for Cache<u64, Value> {
-    fn get(&mut self, key: u64) -> bool {
-        self.get_with(&key, |_| ()).is_some()
+/// The engine, on a clock that advances by a millisecond with each request if values expire.
+struct Engine {
+    cache: Cache<u64, Value>,
+    hand: Option<ManualClock>,
+    now: u64,
+}
+
+impl ReplayedCache for Engine {
+    fn get(&mut self, key: u64, now: u64) -> bool {
+        if let Some(hand) = &self.hand {
+            hand.advance(Duration::from_millis(now - self.now));
+            self.now = now;
+        }
+        self.cache.get_with(&key, |_| ()).is_some()
     }
 
     fn insert(&mut self, key: u64, value: Value) {
-        Cache::insert(self, key, value);
+        let ttl = value.ttl().map_or(Ttl::Never, |ttl| Ttl::After(Duration::from_millis(ttl.into())));
+        self.cache.insert_with_ttl(key, value, ttl);
     }
 
     fn weight(&self) -> Option<u64> {
-        Some(Cache::weight(self))
+        Some(self.cache.weight())
     }
 }
 
@@ -42,8 +57,8 @@ pub(super) fn exact_lru(setup: &Setup) -> Replay {
 }
 
 impl ReplayedCache for Lru<u64, Value> {
-    fn get(&mut self, key: u64) -> bool {
-        Lru::get(self, &key).is_some()
+    fn get(&mut self, key: u64, now: u64) -> bool {
+        Lru::get(self, &key).is_some_and(|value| value.is_fresh(now))
     }
 
     fn insert(&mut self, key: u64, value: Value) {

@@ -24,8 +24,9 @@ fn replay<C: Writable<u64, Value>>(policy: &'static str, cache: C) -> Replay {
 }
 
 impl<C: Writable<u64, Value>> ReplayedCache for C {
-    fn get(&mut self, key: u64) -> bool {
-        Readable::get(self, &key).is_some()
+    /// By the deadline in the value: quick_cache has no times to live, and those of moka follow the machine's clock.
+    fn get(&mut self, key: u64, now: u64) -> bool {
+        Readable::get(self, &key).is_some_and(|value| value.is_fresh(now))
     }
 
     fn insert(&mut self, key: u64, value: Value) {

@@ -13,6 +13,8 @@ pub(crate) struct Replay {
     policy: &'static str,
     cache: Box<dyn ReplayedCache>,
     live_weight: Arc<LiveWeight>,
+    /// The number of requests so far.
+    now: u64,
     hits: u64,
     max_weight_seen: u64,
 }
@@ -38,19 +40,20 @@ pub(crate) struct Row {
 
 impl Replay {
     pub(super) fn new(source: &'static str, policy: &'static str, cache: Box<dyn ReplayedCache>) -> Self {
-        Replay { source, policy, cache, live_weight: Arc::default(), hits: 0, max_weight_seen: 0 }
+        Replay { source, policy, cache, live_weight: Arc::default(), now: 0, hits: 0, max_weight_seen: 0 }
     }
 
     /// Gets each key and inserts it after a miss.
     pub(super) fn run(&mut self, requests: &[Request]) {
         for request in requests {
-            if self.cache.get(request.key) {
+            if self.cache.get(request.key, self.now) {
                 self.hits += 1;
             } else {
-                self.cache.insert(request.key, Value::new(request.bytes.into(), &self.live_weight));
+                self.cache.insert(request.key, Value::new(request, self.now, &self.live_weight));
             }
             let weight = self.live_weight.weight().max(self.cache.weight().unwrap_or(0));
             self.max_weight_seen = self.max_weight_seen.max(weight);
+            self.now += 1;
         }
     }
 

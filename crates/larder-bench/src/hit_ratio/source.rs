@@ -24,9 +24,7 @@ impl Source {
         let bar = bar.clone();
         match self {
             Source::Trace { path, format } => trace::open(path, *format, |raw| bar.wrap_read(raw)),
-            Source::Synthetic(workload) => {
-                Ok(Box::new(bar.wrap_iter(workload.keys()).map(|key| Ok(trace::Request::of(key)))))
-            }
+            Source::Synthetic(workload) => Ok(Box::new(bar.wrap_iter(workload.iter()).map(Ok))),
         }
     }
 

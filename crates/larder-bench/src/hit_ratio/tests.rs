@@ -22,7 +22,7 @@ fn replay_trace(trace: &[Request], flags: &str) -> Outcome {
 }
 
 fn keys(keys: impl IntoIterator<Item = u64>) -> Vec<Request> {
-    keys.into_iter().map(|key| Request { key, bytes: 1 }).collect()
+    keys.into_iter().map(Request::of).collect()
 }
 
 /// Frequent requests for few keys and rare ones for many; the size of a key does not change.
@@ -30,7 +30,8 @@ fn random_trace(seed: u64, length: usize, keys: u64, max_bytes: u32) -> Vec<Requ
     let mut random = SmallRng::seed_from_u64(seed);
     let mut request = || {
         let key = (random.random::<f64>().powi(3) * keys as f64) as u64;
-        Request { key, bytes: 1 + (key.wrapping_mul(0x9e37_79b9) >> 7) as u32 % max_bytes }
+        let bytes = 1 + (key.wrapping_mul(0x9e37_79b9) >> 7) as u32 % max_bytes;
+        Request { bytes, ..Request::of(key) }
     };
     (0..length).map(|_| request()).collect()
 }
@@ -79,7 +80,7 @@ fn bound_by_areas_is_exact_if_everything_fits() {
 #[test]
 fn object_larger_than_the_capacity_has_no_hits() {
     let mut optimum = Optimum::new(10);
-    optimum.record(&[Request { key: 1, bytes: 11 }; 5]).unwrap();
+    optimum.record(&[Request { bytes: 11, ..Request::of(1) }; 5]).unwrap();
     assert_eq!(optimum.max_hits(true), 0);
 }
 
@@ -92,7 +93,7 @@ fn exact_lru_equals_a_list() {
         for request in random_trace(seed, 5000, 200, 100) {
             let found = model.iter().position(|known| known.key == request.key);
             assert_eq!(
-                ReplayedCache::get(&mut cache, request.key),
+                ReplayedCache::get(&mut cache, request.key, 0),
                 found.is_some(),
                 "seed {seed}, {request:?}"
             );
@@ -102,11 +103,7 @@ fn exact_lru_equals_a_list() {
                     model.push(used);
                 }
                 None => {
-                    ReplayedCache::insert(
-                        &mut cache,
-                        request.key,
-                        Value::new(request.bytes.into(), &live_weight),
-                    );
+                    ReplayedCache::insert(&mut cache, request.key, Value::new(&request, 0, &live_weight));
                     model.push(request);
                 }
             }
@@ -134,6 +131,17 @@ fn our_lru_in_one_shard_equals_the_exact_lru() {
         };
         assert_eq!(hits("larder"), hits("reference"), "{flags}");
         outcome.check().unwrap();
+    }
+}
+
+/// Each key is requested every ten requests; its value is fresh for 25, so every third request of a key misses.
+#[test]
+fn value_that_has_expired_is_a_miss_in_every_cache() {
+    let trace: Vec<Request> = (0..3000).map(|n| Request { ttl: Some(25), ..Request::of(n % 10) }).collect();
+    let outcome = replay_trace(&trace, "--format lirs --capacity 256 --all");
+    outcome.check().unwrap();
+    for row in &outcome.rows {
+        assert_eq!(row.hits, 2000, "{}", row.subject());
     }
 }
 

@@ -2,7 +2,7 @@
 //! generated workload and capacity.
 //!
 //! The generated workloads are for the traffic that the traces lack: they favour recency, or change. Their seed is that
-//! of the run, so that another seed tests what was tuned on the first.
+//! of the run, so that another seed tests what was tuned on the first. Fifteen more cells are of values that expire.
 //!
 //! The traces are not part of the project. If their folder has the file `REFERENCE-HIT-RATIOS.txt`, with lines of the
 //! form `web07 size=1024: opt=63.72 lru=50.56 s3=54.11`, the suite also computes the gap to the best policy of each
@@ -22,6 +22,9 @@ use std::path::Path;
 const ROUNDS: usize = 3;
 const MEASURE: &str = "hit ratio";
 const GENERATED_MEAN: &str = "mean of generated";
+const EXPIRING_MEAN: &str = "mean of expiring";
+const WORST_EXPIRING: &str = "worst of expiring";
+const BEHIND: &str = "behind lru or s3fifo";
 const REFERENCE_FILE: &str = "REFERENCE-HIT-RATIOS.txt";
 /// The optimum, which is not a policy.
 const OPTIMUM: &str = "opt";
@@ -86,6 +89,15 @@ const WORKLOADS: &[(&str, &[u64])] = &[
 ];
 const WORKLOAD_REQUESTS: u32 = 400_000;
 
+/// Generated workloads whose values expire.
+const EXPIRING: &[(&str, &[u64])] = &[
+    ("expiry:keys=50000,skew=0.9,ttl=5000", &[1000, 5000, 20_000]),
+    ("expiry:keys=50000,skew=0.9,ttl=50000", &[1000, 5000, 20_000]),
+    ("expiry:keys=50000,skew=0.9,ttl=300000", &[1000, 5000, 20_000]),
+    ("expiry:keys=50000,skew=0.9,ttl=50000,bound=1", &[1000, 5000, 20_000]),
+    ("expiry:keys=50000,skew=0.9,ttl=50000,bound=-1", &[1000, 5000, 20_000]),
+];
+
 pub(crate) struct HitRatio;
 
 impl Suite for HitRatio {
@@ -112,6 +124,8 @@ impl Suite for HitRatio {
             Target::lead(GENERATED_MEAN, MEASURE, "moka", 9.0),
             Target::lead(GENERATED_MEAN, MEASURE, "larder lru", 6.0),
             Target::lead(GENERATED_MEAN, MEASURE, "larder s3fifo", 2.0),
+            Target::lead(EXPIRING_MEAN, MEASURE, "quick_cache", 0.0),
+            Target::value(WORST_EXPIRING, BEHIND, 1.0),
         ]
     }
 
@@ -119,6 +133,7 @@ impl Suite for HitRatio {
         let mut findings = Findings::default();
         measure_traces(plan, bar, &mut findings)?;
         measure_workloads(plan, bar, &mut findings)?;
+        measure_expiring(plan, bar, &mut findings)?;
         Ok(findings)
     }
 }
@@ -152,6 +167,29 @@ fn measure_workloads(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) ->
     findings.figures.extend(means(&cells, GENERATED_MEAN, None));
     findings.record(cells, "generated workloads");
     Ok(())
+}
+
+fn measure_expiring(plan: &Plan, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
+    let mut cells = Vec::new();
+    for &(name, capacities) in EXPIRING {
+        for &capacity in capacities {
+            cells.push(Cell::measure(name, &generated(name, plan.seed), capacity, plan, bar)?);
+        }
+    }
+    findings.figures.extend(means(&cells, EXPIRING_MEAN, None));
+    findings.figures.push(farthest_behind(&cells));
+    findings.record(cells, "workloads whose values expire");
+    Ok(())
+}
+
+/// How far the default policy is behind the better of two simple ones, where it is farthest.
+fn farthest_behind(cells: &[Cell]) -> Figure {
+    let behind = |cell: &Cell| {
+        let simple = ["larder lru", "larder s3fifo"].map(|policy| cell.median(policy).unwrap_or(0.0));
+        simple[0].max(simple[1]) - cell.median("larder").unwrap_or(0.0)
+    };
+    let farthest = cells.iter().map(behind).fold(f64::MIN, f64::max);
+    figure(WORST_EXPIRING, BEHIND, "points", "larder", Better::Lower, vec![farthest])
 }
 
 /// Each trace with the largest of its capacities; without a folder of traces, a generated workload.
@@ -349,6 +387,12 @@ mod tests {
         assert_eq!(value(&means(&cells, "mean", Some(SCAN_ALONE)), "mean", "moka"), 40.0);
         let known = HashMap::from([(("a".to_owned(), 1), 52.0), ((SCAN_ALONE.to_owned(), 2), 20.0)]);
         assert_eq!(value(&gaps(&cells, &known), "mean gap", "larder"), 1.0);
+        let simple = [("larder", 50.0), ("larder lru", 49.0), ("larder s3fifo", 51.5)];
+        let mut cell = Cell { trace: "a", capacity: 1, figures: Vec::new() };
+        for (subject, percent) in simple {
+            cell.record(subject.to_owned(), percent);
+        }
+        assert_eq!(farthest_behind(&[cell]).rounds, [1.5]);
         assert_eq!(
             lead_note(&cells, "moka"),
             "Lead over moka by cell: median +15.00 points, from +10.00 to +20.00."

@@ -81,6 +81,7 @@ pub(super) fn oracle() -> Layout {
         parse: |record| Request {
             key: u64::from_le_bytes(field(record, 4)),
             bytes: u32::from_le_bytes(field(record, 12)),
+            ttl: None,
         },
     }
 }

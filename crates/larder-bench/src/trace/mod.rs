@@ -26,11 +26,13 @@ pub(crate) struct Request {
     pub(crate) key: u64,
     /// The size of the object; 1 in formats without sizes.
     pub(crate) bytes: u32,
+    /// For how many requests a value that is stored now is fresh; `None` for ever.
+    pub(crate) ttl: Option<u32>,
 }
 
 impl Request {
     pub(crate) fn of(key: u64) -> Self {
-        Request { key, bytes: 1 }
+        Request { key, bytes: 1, ttl: None }
     }
 }
 

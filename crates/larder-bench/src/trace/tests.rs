@@ -34,7 +34,7 @@ fn read_parses_every_format() {
     );
     assert_eq!(keys(&[0, 0, 1, 2, 255, 255, 255, 255], Format::I32be), [258, u64::from(u32::MAX)]);
     let records = [oracle_record(1, 4096), oracle_record(2, 0)].concat();
-    let expected = [Request { key: 1, bytes: 4096 }, Request { key: 2, bytes: 0 }];
+    let expected = [(1, 4096), (2, 0)].map(|(key, bytes)| Request { bytes, ..Request::of(key) });
     assert_eq!(parse(&records, Format::Oracle).unwrap(), expected);
 }
 

@@ -1,6 +1,6 @@
 //! The kinds of workloads: what each one requests, its parameters, and its generator.
 
-use super::{Keys, Synthetic};
+use super::{Keys, Synthetic, Ttls};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
@@ -22,6 +22,9 @@ scan    As zipf, interrupted by scans of new keys that are not requested again; 
         keys=100000  1 to 10000000    skew=0.9  0 to 4      length=10000  1 to 10000000    share=0.3  0.01 to 0.99
 phases  As zipf, with new keys after each length requests.
         keys=10000  1 to 10000000     skew=0.9  0 to 4      length=100000  1 to 100000000
+expiry  As zipf, of values that expire after 1 to twice ttl requests: by chance, or with bound=1 the sooner the more
+        popular their key is, or with bound=-1 the later.
+        keys=100000  1 to 10000000    skew=0.9  0 to 4      ttl=50000  1 to 100000000      bound=0  -1 to 1
 
 All of them: requests=1000000 (1 to 100000000) and seed=1 (0 to 4294967295).";
 
@@ -31,6 +34,16 @@ pub(super) struct Kind {
     pub(super) parameters: &'static [Parameter],
     /// Numbers of keys without end; the same for equal parameters.
     pub(super) generate: fn(&Synthetic) -> Keys,
+    /// How long values are fresh, if they expire.
+    pub(super) ttl: Option<fn(&Synthetic) -> Ttls>,
+}
+
+const fn kind(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    generate: fn(&Synthetic) -> Keys,
+) -> Kind {
+    Kind { name, parameters, generate, ttl: None }
 }
 
 #[derive(Debug)]
@@ -75,28 +88,28 @@ pub(super) const COMMON: &[Parameter] =
     &[whole("requests", 1_000_000, 1, MOST_REQUESTS), whole("seed", 1, 0, u32::MAX)];
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "zipf", parameters: &[keys(100_000), skew(0.9), drift(0.0)], generate: zipf },
+    kind("zipf", &[keys(100_000), skew(0.9), drift(0.0)], zipf),
+    kind("stack", &[whole("keys", 100_000, 1, MOST_STACKED), skew(1.0)], stack),
+    kind("loop", &[keys(10_000)], cycle),
+    kind("window", &[keys(10_000), drift(0.1)], window),
+    kind(
+        "scan",
+        &[keys(100_000), skew(0.9), whole("length", 10_000, 1, MOST_KEYS), number("share", 0.3, 0.01, 0.99)],
+        scan,
+    ),
+    kind("phases", &[keys(10_000), skew(0.9), whole("length", 100_000, 1, MOST_REQUESTS)], phases),
     Kind {
-        name: "stack",
-        parameters: &[whole("keys", 100_000, 1, MOST_STACKED), skew(1.0)],
-        generate: stack,
-    },
-    Kind { name: "loop", parameters: &[keys(10_000)], generate: cycle },
-    Kind { name: "window", parameters: &[keys(10_000), drift(0.1)], generate: window },
-    Kind {
-        name: "scan",
-        parameters: &[
-            keys(100_000),
-            skew(0.9),
-            whole("length", 10_000, 1, MOST_KEYS),
-            number("share", 0.3, 0.01, 0.99),
-        ],
-        generate: scan,
-    },
-    Kind {
-        name: "phases",
-        parameters: &[keys(10_000), skew(0.9), whole("length", 100_000, 1, MOST_REQUESTS)],
-        generate: phases,
+        ttl: Some(ttls),
+        ..kind(
+            "expiry",
+            &[
+                keys(100_000),
+                skew(0.9),
+                whole("ttl", 50_000, 1, MOST_REQUESTS),
+                number("bound", 0.0, -1.0, 1.0),
+            ],
+            ranks_alone,
+        )
     },
 ];
 
@@ -165,4 +178,23 @@ fn phases(spec: &Synthetic) -> Keys {
     let (mut random, mut rank) = (spec.random(), spec.ranks());
     let (keys, length) = (spec.whole("keys"), spec.whole("length"));
     Box::new((0u64..).map(move |n| n / length * keys + rank(&mut random)))
+}
+
+fn ranks_alone(spec: &Synthetic) -> Keys {
+    let (mut random, mut rank) = (spec.random(), spec.ranks());
+    Box::new(std::iter::repeat_with(move || rank(&mut random)))
+}
+
+/// Times to live whose mean over all keys is that of the parameter.
+fn ttls(spec: &Synthetic) -> Ttls {
+    let (keys, most, bound) = (spec.number("keys"), 2.0 * spec.number("ttl"), spec.number("bound"));
+    Box::new(move |rank| {
+        let by_chance = crate::workload::keys::scrambled(rank) as f64 / u64::MAX as f64;
+        let by_rank = rank as f64 / keys;
+        let share = match bound {
+            0.0.. => bound * by_rank + (1.0 - bound) * by_chance,
+            _ => -bound * (1.0 - by_rank) + (1.0 + bound) * by_chance,
+        };
+        (share * most).max(1.0) as u32
+    })
 }

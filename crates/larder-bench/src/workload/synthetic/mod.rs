@@ -9,11 +9,14 @@ mod tests;
 
 pub(crate) use kinds::HELP;
 
+use crate::trace::Request;
 use kinds::{Kind, Parameter};
 use std::fmt;
 
-/// The keys of a workload, in the order in which they are requested.
-pub(crate) type Keys = Box<dyn Iterator<Item = u64>>;
+/// The numbers of the keys of a workload, in the order in which they are requested.
+type Keys = Box<dyn Iterator<Item = u64>>;
+/// For how many requests a value of the key with this number is fresh.
+type Ttls = Box<dyn Fn(u64) -> u32>;
 
 /// A workload with a value for each parameter, all of them within their ranges.
 #[derive(Clone, Debug)]
@@ -24,10 +27,13 @@ pub(crate) struct Synthetic {
 }
 
 impl Synthetic {
-    /// The keys. The same workload has the same keys.
-    pub(crate) fn keys(&self) -> Keys {
-        let endless = (self.kind.generate)(self);
-        Box::new(endless.map(super::keys::scrambled).take(self.whole("requests") as usize))
+    /// The requests. The same workload has the same ones.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Request> + use<> {
+        let (ttl, requests) = (self.kind.ttl.map(|ttl| ttl(self)), self.whole("requests") as usize);
+        (self.kind.generate)(self).take(requests).map(move |number| Request {
+            ttl: ttl.as_ref().map(|ttl| ttl(number)),
+            ..Request::of(super::keys::scrambled(number))
+        })
     }
 
     /// The number of requests.

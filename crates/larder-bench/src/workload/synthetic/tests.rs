@@ -10,7 +10,7 @@ fn spec(text: &str) -> Synthetic {
 }
 
 fn keys(text: &str) -> Vec<u64> {
-    spec(text).keys().collect()
+    spec(text).iter().map(|request| request.key).collect()
 }
 
 /// The hit ratio of an exact LRU.
@@ -38,7 +38,8 @@ fn equal_seeds_have_equal_requests() {
         assert_eq!(keys(&text(3)), keys(&text(3)), "{}", kind.name);
         if kind.name != "loop" {
             assert_ne!(keys(&text(3)), keys(&text(4)), "{}", kind.name);
-            assert_eq!(spec(&text(3)).with_seed(4).keys().collect::<Vec<_>>(), keys(&text(4)));
+            let reseeded = spec(&text(3)).with_seed(4);
+            assert_eq!(reseeded.iter().map(|request| request.key).collect::<Vec<_>>(), keys(&text(4)));
         }
     }
 }
@@ -54,7 +55,7 @@ fn text_has_every_parameter_and_describes_the_same_workload() {
 #[test]
 fn wrong_part_is_named_with_what_is_allowed() {
     for (text, complaint) in [
-        ("", "there is no workload \"\"; there are zipf, stack, loop, window, scan, phases"),
+        ("", "there is no workload \"\"; there are zipf, stack, loop, window, scan, phases, expiry"),
         ("zip:keys=1", "there is no workload \"zip\""),
         ("loop:skew=1", "loop has no parameter \"skew\"; it has keys, requests, seed"),
         ("loop:keys", "\"keys\" is not of the form NAME=VALUE"),
@@ -167,6 +168,22 @@ fn scan_has_its_share_of_keys_that_are_requested_once() {
     assert_eq!(counts.values().filter(|count| **count == 1).count(), 20_000);
     assert_eq!(distinct(&keys), 21_000);
     assert_eq!(distinct(&keys[600..800]), 200, "a scan is in one piece");
+}
+
+#[test]
+fn expiry_binds_times_to_live_to_popularity() {
+    let mean = |requests: &mut dyn Iterator<Item = Request>| {
+        let ttls: Vec<f64> = requests.map(|request| request.ttl.unwrap().into()).collect();
+        ttls.iter().sum::<f64>() / ttls.len() as f64
+    };
+    let by_request = |bound: &str| {
+        let text = format!("expiry:keys=1000,skew=1,ttl=500,bound={bound},requests=50000");
+        mean(&mut spec(&text).iter())
+    };
+    assert!((400.0..600.0).contains(&by_request("0")), "{}", by_request("0"));
+    assert!(by_request("1") < 200.0 && by_request("-1") > 800.0);
+    let by_key = spec("expiry:keys=1000,skew=0,ttl=500,bound=1,requests=50000");
+    assert!((450.0..550.0).contains(&mean(&mut by_key.iter())));
 }
 
 #[test]
