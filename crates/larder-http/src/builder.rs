@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderName, StatusCode};
+use larder_engine::fork::Process;
 use larder_engine::{Cache, Clock};
 
 use crate::cache::{CacheCore, HttpCache};
@@ -306,6 +307,7 @@ impl Builder {
             return Err(BuildError::Scheme(self.key_space.scheme));
         }
         Ok(HttpCache::from_core(CacheCore {
+            process: Process::current(),
             store: store.store,
             hit_for_miss: store.hit_for_miss,
             known_resources: store.known_resources,

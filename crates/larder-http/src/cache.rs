@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, Uri};
 #[cfg(feature = "shared")]
 use larder::Validity;
+use larder_engine::fork::Process;
 use larder_engine::{Cache, Op, Ttl};
 
 #[cfg(feature = "compression")]
@@ -65,6 +66,8 @@ pub(crate) struct CacheCore {
     /// The number of running fills.
     pub(crate) running_fills: Arc<AtomicUsize>,
     pub(crate) max_fills: usize,
+    /// The process that built the cache.
+    pub(crate) process: Process,
     pub(crate) cached_errors: Vec<StatusCode>,
     pub(crate) personal: PersonalTraits,
     pub(crate) handler_fields: HandlerFields,

@@ -114,6 +114,10 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        // Before any lock: who held it at the fork does not exist here, nor do the tasks that fill bodies.
+        if self.cache().core().process.has_forked() {
+            return ResponseFuture::answering(self.bypass(request, Reason::Forked, false));
+        }
         let rule = self.body_key().rule(request.method(), request.uri());
         let mut traits = match RequestTraits::parse(&request, &self.cache().core().personal, rule.is_some()) {
             Ok(traits) => traits,

@@ -163,6 +163,8 @@ reasons! {
     /// Redis has not replied for so long that this replica may have missed a purge: only the requests that waited for the
     /// response got it.
     RedisLost => "redis-lost",
+    /// This process inherited the cache through a fork: tasks that fill it exist in the parent only.
+    Forked => "forked",
 }
 
 impl fmt::Display for Reason {

@@ -29,6 +29,8 @@ async fn every_reason_is_reached_and_reported() {
             Reason::Streaming => assert!(is_sent && !is_counted),
             // The client gets the error or the panic, and no response.
             Reason::HandlerError | Reason::HandlerPanic => assert!(is_counted, "{reason}: {stats:?}"),
+            // It is counted in the other process.
+            Reason::Forked => assert!(is_sent, "{statuses:?}"),
             _ => assert!(is_counted && is_sent, "{reason}: {statuses:?} {stats:?}"),
         }
     }
@@ -166,6 +168,24 @@ async fn without_redis() -> Seen {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Seen { statuses, stats: cache.stats() }
+}
+
+/// Reaches the reason in a child of this process, while a body is being filled here.
+async fn in_child() -> Seen {
+    let (site, replies) = streaming(None);
+    let (_frames, receiver) = mpsc::unbounded_channel();
+    replies.send(receiver).unwrap();
+    let _filling = site.service.clone().oneshot(get("/", &[])).await.unwrap();
+    let cache = site.cache.clone();
+    let handler = service_fn(|_: Request<String>| async { Ok::<_, Infallible>(cached("x")) });
+    let service = cache.layer().layer(handler);
+    let mut child = larder_testkit::fork(move |_| {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let response = runtime.block_on(service.oneshot(get("/", &[]))).unwrap();
+        assert!(cache.stats().bypassed.contains(&(Reason::Forked, 1)));
+        status_of(&response)
+    });
+    Seen { statuses: vec![child.line.receive()], stats: site.cache.stats() }
 }
 
 async fn reach(reason: Reason) -> Seen {
@@ -324,6 +344,7 @@ async fn reach(reason: Reason) -> Seen {
             Seen { statuses, stats: site.cache.stats() }
         }
         Reason::RedisLost => without_redis().await,
+        Reason::Forked => in_child().await,
         Reason::GraphqlRequest => by_graphql("{}").await,
         Reason::GraphqlBatch => by_graphql("[]").await,
         Reason::GraphqlDocument => by_graphql(r#"{"query":"{a"}"#).await,
