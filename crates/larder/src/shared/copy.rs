@@ -2,7 +2,6 @@
 
 use super::SharedView;
 use crate::node::entry::{EntryState, Validity, nanos};
-use crate::node::ledger::LedgerJudgement;
 use crate::node::validity::Proof;
 use crate::policy::Prefer;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +93,8 @@ impl SharedView {
         match self.validity(copy) {
             Validity::Unknown
                 if state.is_valid_since(asked.at)
-                    && (state.epoch >= asked.epoch || node.ledger.judge(state) == LedgerJudgement::VALID) =>
+                    && copy.invalidations.is_current(self)
+                    && (state.epoch >= asked.epoch || node.ledger.judge(state).is_valid()) =>
             {
                 Validity::Valid
             }
