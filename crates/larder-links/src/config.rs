@@ -6,7 +6,7 @@
 use crate::address::Authority;
 use crate::client::Network;
 use crate::error::LinksError;
-use crate::pages;
+use crate::error_pages;
 use crate::serve::ServeOptions;
 use crate::store::StoreConfig;
 use serde::{Deserialize, Serialize};
@@ -179,7 +179,7 @@ impl Config {
         self.allowed_hosts()?;
         self.proxy_networks()?;
         self.check_redis()?;
-        pages::check(self)?;
+        error_pages::check(self)?;
         self.database_path().map(drop)
     }
 

@@ -1,9 +1,9 @@
 //! `GET /{slug}`: the redirect, and the error pages for an unknown slug and a failed store.
 
 use crate::dimensions::Visitor;
+use crate::error_pages::error_page;
 use crate::guard::peer_of;
 use crate::links::{Followed, Links, Peer};
-use crate::pages::error_page;
 use crate::router::X_ROBOTS_TAG;
 use crate::slug;
 use axum::body::Body;
