@@ -2,7 +2,7 @@
 
 use crate::remote::admin_authority;
 use crate::usage::{count, policy, source_format};
-use crate::values::{address, size};
+use crate::values::address;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -193,7 +193,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, env = "LARDER_SERVER_UNIXSOCKET", value_name = "PATH")]
     pub(crate) unixsocket: Option<PathBuf>,
     /// The memory limit for keys and values, for example 512mb or 1.5GiB [default: half of the machine's memory].
-    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE", value_parser = size)]
+    #[arg(long, env = "LARDER_SERVER_MAX_MEMORY", value_name = "SIZE")]
     pub(crate) max_memory: Option<ByteSize>,
     /// What is evicted when that is used up: a maxmemory-policy of Redis [default: allkeys-lfu].
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY", value_parser = policy())]

@@ -5,6 +5,7 @@
 
 use crate::values::{self, ADDRESS_FORM};
 use anyhow::{Result, anyhow, bail};
+use larder_server::ByteSize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use std::fmt;
 use toml::{Table, Value};
@@ -75,17 +76,21 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
 /// The keys whose values are addresses.
 const ADDRESSES: [&str; 4] = ["listen", "admin", "resp", "http"];
 
+fn size(text: &str) -> Result<ByteSize, String> {
+    text.parse::<ByteSize>().map_err(|error| error.to_string())
+}
+
 /// Sizes as numbers, and addresses as the parts read them: the text of either is what a flag would have.
 fn normalised(key: &str, value: Value) -> Result<Value, String> {
     let is_size = key.ends_with("_bytes") || key.ends_with("_memory");
     match value {
         Value::String(text) if is_size => {
-            let bytes = values::size(&text)?.0;
+            let ByteSize(bytes) = size(&text)?;
             let largest = || format!("'{text}' is too large: at most {} bytes are possible", i64::MAX);
             Ok(Value::Integer(i64::try_from(bytes).map_err(|_| largest())?))
         }
         // Not a size either; the error of the text says what is.
-        Value::Integer(..0) if is_size => values::size(&value.to_string()).map(|_| value),
+        Value::Integer(..0) if is_size => size(&value.to_string()).map(|_| value),
         Value::String(text) if ADDRESSES.contains(&key) => match values::address(&text) {
             Ok(address) => Ok(Value::String(address.to_string())),
             Err(reason) if reason == ADDRESS_FORM => Err(format!("{text:?} is not an address; {reason}")),
