@@ -9,9 +9,6 @@ use crate::purge::{PurgeFuture, Purger, Target, TargetKind};
 use crate::registry::Registry;
 use crate::sample::{Figure, Sample, Tier, Unit};
 
-/// The default of [`larder::Builder::disconnected`].
-const DISCONNECTED: Duration = Duration::from_secs(30);
-
 impl Registry {
     /// Adds a cache, with its tiers, its loads, and its coherence with other nodes. It can be purged by tag and as a
     /// whole.
@@ -127,16 +124,13 @@ fn lost_redis(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degrad
         CoherenceMode::Unknown if has_failed => ("Redis was never reached", Duration::ZERO),
         _ => return None,
     };
-    let left = DISCONNECTED.checked_sub(coherence.proof_age).filter(|left| !left.is_zero());
+    let left = coherence.disconnected.checked_sub(coherence.proof_age).filter(|left| !left.is_zero());
     let memory = match left {
         Some(left) => format!(
-            "memory is served for {} s more, unless the option disconnected is other than 30 s; then every fetch loads \
-             from the origin",
+            "memory is served for {} s more, then every fetch loads from the origin",
             left.as_secs_f64().ceil()
         ),
-        None => "memory is not served any more, unless the option disconnected is longer than that: every fetch loads \
-                 from the origin"
-            .to_owned(),
+        None => "memory is not served any more: every fetch loads from the origin".to_owned(),
     };
     let pending = match coherence.pending_invalidations {
         0 => String::new(),

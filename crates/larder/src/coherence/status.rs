@@ -14,6 +14,8 @@ pub struct Coherence {
     /// How long ago the last liveness proof was sent: a heartbeat whose reply showed that no announcement is missing.
     /// The time since the cache was built if there was none.
     pub proof_age: Duration,
+    /// How long after that memory is served while Redis does not reply: [`Builder::disconnected`](crate::Builder::disconnected).
+    pub disconnected: Duration,
     /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
     pub pending_invalidations: usize,
     /// Whether writes by other programs are received.
@@ -50,6 +52,7 @@ impl Coordinator {
                 mode: CoherenceMode::Forked,
                 memory_trusted: false,
                 proof_age: self.node.trust.proof_age(),
+                disconnected: self.node.trust.disconnected(),
                 pending_invalidations: 0,
                 foreign_writers: false,
                 scripts: false,
@@ -72,6 +75,7 @@ impl Coordinator {
             mode,
             memory_trusted: self.node.trust.is_trusted(),
             proof_age: self.node.trust.proof_age(),
+            disconnected: self.node.trust.disconnected(),
             pending_invalidations: self.replay_log.pending_count(),
             foreign_writers: self.options.foreign_writers && capabilities.is_some_and(|can| can.coherent()),
             scripts: capabilities.is_some_and(|can| can.scripts),

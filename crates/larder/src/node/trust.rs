@@ -125,6 +125,10 @@ impl Trust {
         self.clock.now().saturating_sub(proof_at)
     }
 
+    pub(crate) fn disconnected(&self) -> Duration {
+        self.disconnected
+    }
+
     pub(crate) fn max_lag(&self) -> Duration {
         self.max_lag
     }
