@@ -1,12 +1,14 @@
 //! A purge on one replica reaches the others: at once here, within the lag there.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use larder::{Invalidation, Reach, View};
+use larder_http::Cached;
 use larder_testkit::{Gate, RedisServer, eventually};
 
-use crate::support::{LAG, Replica, tagged};
+use crate::support::{LAG, MINUTE, Replica, cached, plain, tagged};
 
 /// Expects the entry of `target` on both replicas to be purged by `purge` on the first one, and `other` not to be.
 async fn purges<F: Future<Output = Reach>>(
@@ -99,6 +101,31 @@ async fn softly_invalidated_response_is_served_stale_and_refreshed() {
     let stale = first.get("/a").await;
     assert_eq!((&*stale.body, stale.outcome.as_str()), ("1", "stale"));
     eventually("it is refreshed", async || first.body("/a").await == "2").await;
+}
+
+/// It began at the end of the time to live.
+#[tokio::test]
+async fn grace_of_softly_purged_responses_begins_at_the_purge() {
+    let Some(server) = RedisServer::start() else { return };
+    let replicas = [true, false].map(|may_fill| {
+        Replica::new(server.url(), move |_, call| async move {
+            match may_fill && call == 1 {
+                true => cached("old", Cached::ttl(MINUTE).swr(Duration::from_secs(1)).tag("t")),
+                false => {
+                    let mut reply = plain("down");
+                    *reply.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                    reply
+                }
+            }
+        })
+    });
+    for replica in &replicas {
+        assert_eq!(replica.body("/a").await, "old");
+    }
+    assert!(replicas[0].redis.invalidate_tags(["t"], Invalidation::Soft).await.unwrap().is_everywhere());
+    for replica in &replicas {
+        eventually("the grace period is over", async || replica.body("/a").await == "down").await;
+    }
 }
 
 #[tokio::test]
