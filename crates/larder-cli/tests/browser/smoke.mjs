@@ -92,7 +92,9 @@ async function shown(part) {
 }
 
 async function run(browser, target) {
-  const context = await browser.newContext({ viewport: { width: 1100, height: 800 } });
+  // A browser without a window counts as a bot, whose redirects are no visits.
+  const userAgent = `Mozilla/5.0 (X11; Linux x86_64) Chrome/${browser.version()} Safari/537.36`;
+  const context = await browser.newContext({ viewport: { width: 1100, height: 800 }, userAgent });
   context.setDefaultTimeout(STEP_TIMEOUT_MS);
   const page = watch(await context.newPage());
   const slug = `smoke-${Date.now().toString(36)}`;

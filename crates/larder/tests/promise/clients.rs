@@ -92,7 +92,7 @@ impl Clients {
         self.node(node).note_coherence();
         let key = self.rng.below(0..self.keys as u64) as usize;
         let reads = self.quiet.load(Ordering::SeqCst) || self.rng.chance(self.pace.only_reads);
-        match self.rng.below(0..if reads { 70 } else { 100 }) {
+        match self.rng.below(0..if reads { 70 } else { 104 }) {
             0..40 => self.fetch(node, key).await,
             40..55 => self.read(node, key).await,
             55..62 => self.read_many(node).await,

@@ -42,7 +42,7 @@ impl Node {
         let policy = if rng.chance(300) { policy.soft_timeout(Duration::from_millis(20)) } else { policy };
         let (has_jitter, touches) = (rng.chance(300), rng.chance(300));
         let policy = if has_jitter { policy.jitter(0.5) } else { policy };
-        let policy = policy.negative_ttl(Duration::from_millis(500));
+        let policy = if rng.chance(300) { policy.negative_ttl(Duration::from_millis(500)) } else { policy };
         let cache = builder
             .ttl(ttl)
             .policy(policy)
