@@ -1,4 +1,5 @@
-//! The hot paths whose instructions `cargo xtask guard` counts: `guard PATH N` executes one N times, `guard` lists them.
+//! The hot paths whose instructions `cargo xtask guard` counts: `guard PATH N` executes one N times, `guard` lists them, each
+//! with the N of the shorter of two runs.
 //!
 //! Each path does the same per operation however often it runs: the difference of two counts is the cost of operations alone, without start and end.
 
@@ -15,19 +16,26 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tower::{Layer, Service, service_fn};
 
-/// A hot path: its name, and what executes it.
-type Path = (&'static str, fn(u64) -> Result<()>);
+/// A hot path: its name, how often it is executed in the shorter run, and what executes it.
+type Path = (&'static str, u64, fn(u64) -> Result<()>);
 
-const PATHS: [Path; 9] = [
-    ("engine-get", engine_get),
-    ("engine-insert", engine_insert),
-    ("engine-evict", engine_evict),
-    ("larder-hit", larder_hit),
-    ("http-hit", http_hit),
-    ("server-turn", server_turn),
-    ("server-get", server_get),
-    ("server-set", server_set),
-    ("server-eval", server_eval),
+const MANY: u64 = 50_000;
+/// Of a path that takes tens of thousands of instructions.
+const FEW: u64 = 5_000;
+
+const PATHS: [Path; 12] = [
+    ("engine-get", MANY, engine_get),
+    ("engine-insert", MANY, engine_insert),
+    ("engine-evict", MANY, engine_evict),
+    ("larder-hit", MANY, larder_hit),
+    ("larder-fetch", FEW, larder_fetch),
+    ("larder-delete", FEW, larder_delete),
+    ("http-hit", MANY, http_hit),
+    ("http-miss", FEW, http_miss),
+    ("server-turn", MANY, server_turn),
+    ("server-get", MANY, server_get),
+    ("server-set", MANY, server_set),
+    ("server-eval", MANY, server_eval),
 ];
 
 const KEYS: u64 = 256;
@@ -37,10 +45,10 @@ const TTL: Duration = Duration::from_secs(3_600);
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match &words[..] {
-        [] => PATHS.iter().for_each(|(name, _)| println!("{name}")),
+        [] => PATHS.iter().for_each(|(name, operations, _)| println!("{name} {operations}")),
         [name, count] => {
-            let path = PATHS.iter().find(|(known, _)| known == name);
-            let (_, execute) = path.with_context(|| format!("there is no path {name}"))?;
+            let path = PATHS.iter().find(|(known, ..)| known == name);
+            let (.., execute) = path.with_context(|| format!("there is no path {name}"))?;
             execute(count.parse().context("N is a number")?)?;
         }
         _ => bail!("usage: guard [PATH N]"),
@@ -127,6 +135,44 @@ fn larder_hit(count: u64) -> Result<()> {
     })
 }
 
+/// A value that Redis has and memory has not, with the part of the server, which is ours.
+fn larder_fetch(count: u64) -> Result<()> {
+    over_redis(async |view| {
+        for n in 0..KEYS {
+            ensure!(view.write(&n, n).await?.is_everywhere());
+        }
+        for n in 0..count {
+            let key = n % KEYS;
+            let value = view.fetch(&key).load(|_| async { Ok(u64::MAX) }).await?;
+            ensure!(*value == key && value.source() == larder::Source::Redis, "{key} is not from redis");
+        }
+        Ok(())
+    })
+}
+
+/// A deletion that finds no value, with its announcement and the part of the server.
+fn larder_delete(count: u64) -> Result<()> {
+    over_redis(async |view| {
+        for n in 0..count {
+            ensure!(view.delete(&(n % KEYS)).await?.reach.is_everywhere());
+        }
+        Ok(())
+    })
+}
+
+/// A cache with room for one entry in memory, over a server in this process.
+fn over_redis(work: impl AsyncFnOnce(larder::View<u64, u64, Infallible>) -> Result<()> + Send) -> Result<()> {
+    with_server(|path| {
+        runtime()?.block_on(async {
+            let url = format!("redis+unix://{}", path.display());
+            let cache = larder::Cache::builder("guard").memory_entries(1).ttl(TTL).redis(url);
+            // The instructions are counted by a program that takes fifty times as long for each.
+            let cache = cache.redis_timeout(Duration::from_secs(30)).build()?;
+            work(cache.view("n")).await
+        })
+    })
+}
+
 async fn handle(_: Request<Body>) -> Result<Response<Body>, Infallible> {
     let mut response = Response::new(Body::from(vec![b'x'; 1_024]));
     response.extensions_mut().insert(Cached::ttl(TTL));
@@ -141,6 +187,21 @@ fn http_hit(count: u64) -> Result<()> {
             let request = Request::get("/page").header("host", "shop.example").body(Body::empty())?;
             let response = service.call(request).await?;
             ensure!(n == 0 || response.headers().contains_key("age"), "request {n} is a miss");
+            let body = to_bytes(Body::new(response.into_body()), usize::MAX).await?;
+            ensure!(body.len() == 1_024);
+        }
+        Ok(())
+    })
+}
+
+/// Each request is for another page, which is stored.
+fn http_miss(count: u64) -> Result<()> {
+    runtime()?.block_on(async {
+        let mut service = HttpCache::builder().max_bytes(1 << 20).build()?.layer().layer(service_fn(handle));
+        for n in 0..count {
+            let request = Request::get(format!("/page/{n}")).header("host", "shop.example");
+            let response = service.call(request.body(Body::empty())?).await?;
+            ensure!(!response.headers().contains_key("age"), "request {n} is a hit");
             let body = to_bytes(Body::new(response.into_body()), usize::MAX).await?;
             ensure!(body.len() == 1_024);
         }
@@ -177,6 +238,25 @@ const PIPELINE: u64 = 50;
 
 /// Sends a command `count` times to a server with one thread, over its Unix socket, so many at a time.
 fn serve(command: &str, reply: &str, pipeline: u64, count: u64) -> Result<()> {
+    with_server(|path| {
+        let mut stream = UnixStream::connect(path)?;
+        let mut reply_bytes = Vec::new();
+        exchange(
+            &mut stream,
+            "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n",
+            "+OK\r\n",
+            &mut reply_bytes,
+        )?;
+        let [commands, replies] = [command, reply].map(|text| text.repeat(pipeline as usize));
+        for _ in 0..count / pipeline {
+            exchange(&mut stream, &commands, &replies, &mut reply_bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs a client of a server with one thread, on a thread of its own.
+fn with_server(client: impl FnOnce(&std::path::Path) -> Result<()> + Send) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("socket");
     let config = Config {
@@ -193,20 +273,9 @@ fn serve(command: &str, reply: &str, pipeline: u64, count: u64) -> Result<()> {
     };
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let client = || {
-        let mut stream = UnixStream::connect(&path)?;
-        let mut reply_bytes = Vec::new();
-        exchange(
-            &mut stream,
-            "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n",
-            "+OK\r\n",
-            &mut reply_bytes,
-        )?;
-        let [commands, replies] = [command, reply].map(|text| text.repeat(pipeline as usize));
-        for _ in 0..count / pipeline {
-            exchange(&mut stream, &commands, &replies, &mut reply_bytes)?;
-        }
+        let done = client(&path);
         drop(stop);
-        Ok(())
+        done
     };
     std::thread::scope(|scope| {
         let client = scope.spawn(client);

@@ -35,7 +35,7 @@ const SOAK_HISTORIES: u64 = 1_000_000;
 /// A soak reports its progress after so many histories.
 const PROGRESS: u64 = 100_000;
 /// The checker must find a forgery within so many histories.
-const FORGERY_HISTORIES: u64 = 20_000;
+const FORGERY_HISTORIES: u64 = 60_000;
 /// How many histories run twice.
 const REPEATS: u64 = 1_000;
 /// The first seed of each run; the others follow.
