@@ -2,9 +2,9 @@
 
 mod arrows;
 mod dependencies;
+mod layers;
 mod licences;
 mod maps;
-mod modules;
 mod words;
 
 use crate::{figures, workspace};
@@ -15,7 +15,7 @@ pub(crate) fn all() -> Result<()> {
     let metadata = workspace::metadata()?;
     let mut faults = Vec::new();
     faults.extend(arrows::check(&metadata));
-    faults.extend(modules::check()?);
+    faults.extend(layers::check()?);
     faults.extend(licences::check(&metadata));
     faults.extend(dependencies::unused(&metadata)?);
     faults.extend(dependencies::duplicates(&metadata));
