@@ -3,12 +3,12 @@
 //! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
 //! or seconds, by the last word of the name.
 
-use crate::address::Authority;
-use crate::client::Network;
 use crate::error::LinksError;
-use crate::error_pages;
-use crate::serve::ServeOptions;
+use crate::model::address::Authority;
+use crate::model::client::Network;
 use crate::store::StoreConfig;
+use crate::web::error_pages;
+use crate::web::serve::ServeOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;

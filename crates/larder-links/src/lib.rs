@@ -38,54 +38,27 @@
 //!
 //! [`Links`] is the service, [`Config`] its options, [`Store`] the database, [`import`] the bulk import.
 
-mod access;
-mod address;
-mod cache;
-mod chart;
-mod client;
 mod config;
-mod count;
-mod cursor;
-mod dimensions;
 mod error;
-mod error_pages;
-mod events;
-pub mod export;
-mod front;
-mod graphql;
-mod guard;
-mod hosts;
 pub mod import;
-mod input;
-mod links;
-mod qr;
-mod random;
-mod reply;
-mod responses;
-mod router;
-mod routes;
-mod serve;
-mod slug;
-mod stats;
+mod model;
+mod service;
 pub mod store;
-mod tag;
-mod time;
-mod token;
-mod view;
-mod visits;
+mod web;
 
-pub use address::{Address, AddressError, MAX_URL_BYTES};
 pub use config::{Config, VisitDetails, host_names};
 pub use error::LinksError;
-pub use hosts::OwnAddresses;
-pub use links::{Deps, Links, SlugState};
-pub use serve::{ServeOptions, serve};
-pub use slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
-pub use stats::{LinksStats, MAX_TOP_SLUGS, RedirectStats};
+pub use model::address::{Address, AddressError, MAX_URL_BYTES};
+pub use model::slug::{MAX_SLUG_BYTES, SlugCodec, SlugError, check_custom as check_slug};
+pub use model::tag::{MAX_TAG_BYTES, MAX_TAGS, Tag, TagError};
+pub use model::token::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
+pub use service::export;
+pub use service::hosts::OwnAddresses;
+pub use service::stats::{LinksStats, MAX_TOP_SLUGS, RedirectStats};
+pub use service::visits::VisitStats;
+pub use service::{Deps, Links, SlugState};
 pub use store::{Store, StoreError, StoreHealth};
-pub use tag::{MAX_TAG_BYTES, MAX_TAGS, Tag, TagError};
-pub use token::{Scope, Secret, TOKEN_PREFIX, Token, TokenName};
-pub use visits::VisitStats;
+pub use web::serve::{ServeOptions, serve};
 
 /// Compiles and runs the examples of the user pages, because this crate uses every library.
 #[cfg(doctest)]

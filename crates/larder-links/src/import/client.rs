@@ -2,8 +2,8 @@
 
 use super::{ImportError, ItemResult};
 use crate::config::without_credentials;
+use crate::model::tag::Tag;
 use crate::store::{LinkOptions, NewLink};
-use crate::tag::Tag;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode, Uri};

@@ -1,11 +1,11 @@
 //! The columns of a CSV file: what each format calls them, and the link that a row has in them.
 
 use super::ImportError;
-use crate::address::Address;
-use crate::export::without_apostrophe;
-use crate::input::{self, check_title};
-use crate::slug::check_custom;
+use crate::model::address::Address;
+use crate::model::slug::check_custom;
+use crate::service::export::without_apostrophe;
 use crate::store::{LinkOptions, NewLink};
+use crate::web::input::{self, check_title};
 use csv::ByteRecord;
 use serde_json::{Map, Value};
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// The program whose columns a CSV file has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceFormat {
-    /// This one: `name` and `url`, or those of an [export](crate::export). Another column is an error.
+    /// This one: `name` and `url`, or those of an [export](crate::service::export). Another column is an error.
     #[default]
     Larder,
     /// YOURLS: `keyword`, `url`, `title`.

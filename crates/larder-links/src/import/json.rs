@@ -2,7 +2,7 @@
 
 use super::InvalidRow;
 use super::rows::Batch;
-use crate::input::exported_link;
+use crate::web::input::exported_link;
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 use std::cell::Cell;

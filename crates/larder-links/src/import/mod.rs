@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An import can be repeated: a row with the name and address of an existing link creates none. An
-//! [export](crate::export) is read with its slugs and options.
+//! [export](crate::service::export) is read with its slugs and options.
 
 mod client;
 mod columns;
@@ -14,7 +14,7 @@ mod encoding;
 mod json;
 mod rows;
 
-use crate::hosts::OwnAddresses;
+use crate::service::hosts::OwnAddresses;
 use crate::store::{CreateOutcome, Duplicates, NewLink, Store, StoreError};
 use client::Server;
 pub use columns::SourceFormat;
@@ -138,7 +138,7 @@ enum Sink {
 
 /// Imports the rows `name,url` of a CSV file, whose name becomes the title, or the objects of a JSON array.
 ///
-/// A header row allows any order of columns, and those of an [export](crate::export), which are read, but for `created_at` and
+/// A header row allows any order of columns, and those of an [export](crate::service::export), which are read, but for `created_at` and
 /// `visits`. A column that the format does not know is an error, unless the format is that of another program, whose further
 /// columns are left out. Columns are separated by `,`, `;` or a tab. The text is UTF-8, UTF-16, or Windows-1252, which is
 /// Latin-1 and more. Invalid rows are reported and do not end the import. `progress` runs after every batch.

@@ -2,8 +2,8 @@
 
 use super::columns::{Columns, is_names};
 use super::{ImportError, InvalidRow, SourceFormat};
-use crate::address::AddressError;
-use crate::hosts::OwnAddresses;
+use crate::model::address::AddressError;
+use crate::service::hosts::OwnAddresses;
 use crate::store::{MAX_BATCH_LINKS, NewLink};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 use std::io::{BufRead, Chain, Read};

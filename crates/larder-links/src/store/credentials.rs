@@ -1,7 +1,7 @@
 //! The SQL of tokens and sessions.
 
 use super::StoreError;
-use crate::token::{Scope, Secret, SecretHash, Token};
+use crate::model::token::{Scope, Secret, SecretHash, Token};
 use rusqlite::{Connection, Row, params};
 
 /// The maximum number of tokens in a database. A query reads all of them.

@@ -1,7 +1,7 @@
 //! Where the visits of a link come from, as the store keeps it.
 
 use super::Day;
-use crate::count::Count;
+use crate::model::count::Count;
 use async_graphql::SimpleObject;
 use serde::Serialize;
 

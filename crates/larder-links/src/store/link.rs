@@ -1,7 +1,7 @@
 //! The types of a link: as it is stored, as it is created, and as it is changed.
 
-use crate::address::Address;
-use crate::tag::Tag;
+use crate::model::address::Address;
+use crate::model::tag::Tag;
 use std::time::Duration;
 use twox_hash::XxHash3_64;
 

@@ -5,8 +5,8 @@
 //! transaction keeps other programs from writing: with that file an older program can be used again.
 
 use super::{StoreError, backup, fingerprint};
-use crate::address::Address;
-use crate::random;
+use crate::model::address::Address;
+use crate::model::random;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 

@@ -16,8 +16,8 @@ mod statements;
 mod visits;
 mod writer;
 
-use crate::count::Count;
-use crate::tag::Tag;
+use crate::model::count::Count;
+use crate::model::tag::Tag;
 use async_graphql::{Enum, SimpleObject};
 use serde::Serialize;
 use std::collections::HashSet;

@@ -13,7 +13,7 @@
 
 use super::statements::{LINK_COLUMNS, read_link};
 use super::{Link, ListQuery, MAX_EXPORT_LINKS, Page, Position, Sort};
-use crate::tag::Tag;
+use crate::model::tag::Tag;
 use rusqlite::{Connection, ToSql, named_params};
 
 /// The fewest characters that the trigram index can look up.

@@ -13,9 +13,9 @@ use super::{
     TotalsOf, VisitHistory, VisitKey, WrittenVisits, backup, dimensions, migrate, now_ms, search, statements,
     visits,
 };
-use crate::slug::SlugCodec;
-use crate::tag::MAX_TAGS;
-use crate::token::{Scope, Secret, SecretHash, Token, hash_of_token};
+use crate::model::slug::SlugCodec;
+use crate::model::tag::MAX_TAGS;
+use crate::model::token::{Scope, Secret, SecretHash, Token, hash_of_token};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 //! The SQL of links and visits, one function per query. The caller owns the connection.
 
 use super::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
-use crate::slug::{self, SlugCodec};
-use crate::tag::Tag;
+use crate::model::slug::{self, SlugCodec};
+use crate::model::tag::Tag;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sha2::{Digest, Sha256};
 

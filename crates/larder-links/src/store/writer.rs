@@ -16,7 +16,7 @@
 use super::StoreError;
 use super::health::WriterHealth;
 use super::statements;
-use crate::slug::SlugCodec;
+use crate::model::slug::SlugCodec;
 use rusqlite::{Connection, TransactionBehavior};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! The writer that fails, bounded transactions, and the mode of the files.
 
 use super::*;
-use crate::address::Address;
+use crate::model::address::Address;
 use crate::store::LinkOptions;
 use std::sync::mpsc;
 
