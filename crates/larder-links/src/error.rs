@@ -1,4 +1,4 @@
-//! The errors of the service as a whole. The errors that clients see are in `reply.rs`.
+//! The errors of the service as a whole. The errors that clients see are in `service/api_error.rs`.
 
 use crate::store::StoreError;
 

@@ -1,4 +1,4 @@
-//! Resolves slugs through the cache. No other file of this crate knows the tiers.
+//! Resolves slugs through the cache: builds it, loads targets from the store, and invalidates them.
 //!
 //! An entry has only what a redirect needs, about 200 bytes per link. Absences are cached too: an unknown slug costs the
 //! database one query per negative TTL, however often clients request it.

@@ -10,9 +10,9 @@
 //! before it, any client may.
 
 use super::{Links, Shared};
+use crate::service::api_error::ApiError;
 use crate::service::events::Event;
 use crate::store::{CreateOutcome, Duplicates, Link, LinkUpdate, NewLink, StoreError};
-use crate::web::reply::ApiError;
 use std::future::Future;
 
 impl Links {

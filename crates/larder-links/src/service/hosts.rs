@@ -9,7 +9,7 @@
 use crate::config::Config;
 use crate::error::LinksError;
 use crate::model::address::{Address, Authority};
-use crate::web::reply::ApiError;
+use crate::service::api_error::ApiError;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri};
 use larder_web::host_header_is_unambiguous;

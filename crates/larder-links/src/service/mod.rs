@@ -2,6 +2,7 @@
 //! [`upkeep`] what drops old ones.
 
 pub(crate) mod access;
+pub(crate) mod api_error;
 mod cache;
 mod changes;
 pub(crate) mod chart;
@@ -9,33 +10,30 @@ pub(crate) mod dimensions;
 pub(crate) mod events;
 pub mod export;
 pub(crate) mod hosts;
+pub(crate) mod responses;
 pub(crate) mod stats;
 mod upkeep;
 pub(crate) mod visits;
 
+use crate::config::own_pages::Pages;
 use crate::config::{Config, VisitDetails};
 use crate::error::LinksError;
 use crate::service::access::Access;
+use crate::service::api_error::ApiError;
 use crate::service::cache::{Limits, Target, Targets};
 use crate::service::dimensions::{AgentKinds, Countries, Country, Dimensions, Visitor};
 use crate::service::events::Events;
 use crate::service::hosts::OwnHosts;
+use crate::service::responses::Responses;
 use crate::service::stats::{Counters, LinksStats, Outcome};
 use crate::service::visits::Visits;
 use crate::store::{Store, StoreError, day_of, now_ms, quarter_of};
-use crate::web::error_pages::Pages;
-use crate::web::reply::ApiError;
-use crate::web::responses::{self, Responses};
-use crate::web::{front::Front, router, serve};
-use axum::Router;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use larder::{Cache, FetchError, Inspection};
 use larder_http::HttpCache;
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
@@ -174,40 +172,6 @@ impl Links {
         Ok(links)
     }
 
-    /// The routes of the service, for [`serve`](Links::serve) or another application.
-    ///
-    /// Without `ConnectInfo<SocketAddr>` in a request its client is unknown, and the API needs a token.
-    pub fn router(&self) -> Router {
-        router::build(self.clone())
-    }
-
-    /// Serves connections until `shutdown` completes, gives running requests the drain timeout to finish, and then
-    /// [stops](Links::stop).
-    ///
-    /// # Errors
-    /// [`LinksError::Stopped`] after [`stop`](Links::stop), [`LinksError::Io`] if the listener has no address.
-    ///
-    /// # Cancel safety
-    /// A dropped or panicking call leaves store and caches as they are; the service can be served again.
-    pub async fn serve(
-        &self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), LinksError> {
-        if self.shared.store.is_closed() {
-            return Err(LinksError::Stopped);
-        }
-        self.shared.hosts.add_bound(listener.local_addr()?);
-        let shutdown = async {
-            shutdown.await;
-            self.shared.events.close();
-        };
-        let front = Front::new(self.clone());
-        let service_of = |peer| front.clone().service_of(peer);
-        serve::serve_each(listener, service_of, self.shared.config.serve_options(), shutdown).await;
-        self.stop().await
-    }
-
     /// Writes the visits that are still in memory and closes the database.
     ///
     /// # Errors
@@ -305,6 +269,10 @@ impl Links {
     /// If the store fails; the token is still valid then.
     pub async fn remove_token(&self, id: u64) -> Result<bool, LinksError> {
         Ok(self.shared.access.remove_token(id).await?)
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.shared.config
     }
 
     /// What visitors get for links that do not redirect.

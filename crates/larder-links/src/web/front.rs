@@ -12,7 +12,7 @@
 use crate::model::slug;
 use crate::service::hosts::check_single_host;
 use crate::service::{Links, Peer};
-use crate::web::router;
+use crate::web::headers;
 use crate::web::routes::redirect;
 use axum::Router;
 use axum::body::Body;
@@ -87,7 +87,7 @@ impl Connection {
                 let (query, headers) = (parts.uri.query(), &parts.headers);
                 let visitor = links.visitor(headers, self.known);
                 let mut response = redirect::answer(links, slug, query, Some(&visitor)).await;
-                router::add_common_headers(&mut response, links.are_crawlable());
+                headers::add_common_headers(&mut response, links.are_crawlable());
                 response
             }
             None => self.front.route(Request::from_parts(parts, body), self.peer).await,

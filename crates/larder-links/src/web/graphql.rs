@@ -1,13 +1,14 @@
 //! The schema of the GraphQL API, which is read only, and the limits of one query.
 
 use crate::service::Links;
+use crate::service::api_error::ApiError;
 use crate::store::{MAX_PAGE_LINKS, Sort};
 use crate::web::input::{self, DEFAULT_PAGE_LINKS};
-use crate::web::reply::ApiError;
 use crate::web::view::{DetailView, PageView};
 use async_graphql::{Context, EmptyMutation, EmptySubscription, Object, Result, Schema};
 use larder_http::CacheCtx;
 
+pub(crate) const GRAPHQL_PATH: &str = "/api/graphql";
 /// The introspection query of GraphiQL has this depth.
 const MAX_DEPTH: usize = 15;
 /// A search for the largest page with all its fields costs 4,000.

@@ -7,12 +7,12 @@ use crate::model::address::Address;
 use crate::model::slug::{self, SlugCodec};
 use crate::model::tag::Tag;
 use crate::model::time;
+use crate::service::api_error::ApiError;
 use crate::service::chart;
 use crate::store::{
     LinkOptions, LinkUpdate, ListQuery, MAX_BATCH_LINKS, MAX_PAGE_LINKS, MAX_TITLE_BYTES, NewLink, Sort,
 };
 use crate::web::cursor;
-use crate::web::reply::ApiError;
 use axum::body::{Body, Bytes, to_bytes};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, StatusCode};

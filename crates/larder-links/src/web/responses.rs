@@ -1,4 +1,4 @@
-//! The response cache of the API: which responses it stores, for how long, and what purges them.
+//! The response cache of the API: which responses it stores, for how long, and by which tags.
 //!
 //! | response | tags | TTL |
 //! |---|---|---|
@@ -11,45 +11,27 @@
 //! as long to reach the database, and a page that polls every two seconds still sees the counts grow. One second is
 //! enough to be useful: however many clients poll the list, the database runs one query a second.
 
-use crate::error::LinksError;
+use crate::service::responses::{LIST_TAG, Responses, link_tag};
 use crate::web::input::MAX_BODY_BYTES;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
-use larder_http::{BodyRule, BodyRules, CacheCtx, Cached, HttpCache, Scope};
+use larder_http::{BodyRule, BodyRules, CacheCtx, Cached, Scope};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(1);
-const LIST_TAG: &str = "links";
 /// For each of two tables of parsed queries. A client has few different queries, of about 1 KiB.
 const GRAPHQL_TABLE_BYTES: u64 = 512 << 10;
 
-pub(crate) fn build(max_bytes: u64) -> Result<HttpCache, LinksError> {
-    HttpCache::builder().max_bytes(max_bytes).build().map_err(|error| LinksError::Cache(error.into()))
-}
-
-/// The response cache in front of the API.
-pub(crate) struct Responses {
-    cache: HttpCache,
-}
-
 impl Responses {
-    pub(crate) fn new(cache: HttpCache) -> Responses {
-        Responses { cache }
-    }
-
-    pub(crate) fn cache(&self) -> &HttpCache {
-        &self.cache
-    }
-
     /// Puts the cache in front of routes.
     pub(crate) fn wrap(&self, router: Router) -> Router {
-        router.layer(self.cache.layer())
+        router.layer(self.cache().layer())
     }
 
     /// Puts the cache in front of a GraphQL endpoint.
     pub(crate) fn wrap_graphql(&self, path: &str, router: Router) -> Router {
         let rule = BodyRule::graphql().max_bytes(MAX_BODY_BYTES).table_bytes(GRAPHQL_TABLE_BYTES);
-        router.layer(self.cache.layer().body_rules(BodyRules::new().route(path, rule)))
+        router.layer(self.cache().layer().body_rules(BodyRules::new().route(path, rule)))
     }
 
     /// Marks a page of the list to be stored.
@@ -71,17 +53,6 @@ impl Responses {
     pub(crate) fn contains_link(&self, ctx: &CacheCtx, slug: &str) {
         opt_in(ctx, link_tag(slug));
     }
-
-    /// Purges every page of the list.
-    pub(crate) fn purge_list(&self) {
-        self.cache.purge_tag(LIST_TAG);
-    }
-
-    /// Purges the stored responses about one link, the list included.
-    pub(crate) fn purge_link(&self, slug: &str) {
-        self.cache.purge_tag(&link_tag(slug));
-        self.purge_list();
-    }
 }
 
 /// Browsers send cookies of other services on the same host too; no response here depends on a cookie.
@@ -93,8 +64,4 @@ fn opt_in(ctx: &CacheCtx, tag: String) {
     ctx.ttl(TTL);
     ctx.scope(Scope::Public);
     ctx.tag(tag);
-}
-
-fn link_tag(slug: &str) -> String {
-    format!("link:{slug}")
 }

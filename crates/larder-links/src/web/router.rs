@@ -4,33 +4,18 @@
 //! only), the routes.
 
 use crate::service::Links;
+use crate::service::api_error::ApiError;
+use crate::web::graphql::GRAPHQL_PATH;
 use crate::web::graphql::schema;
 use crate::web::guard::guard;
-use crate::web::reply::ApiError;
-use crate::web::routes::graphql::{self, GRAPHQL_PATH};
+use crate::web::headers::add_common_headers;
+use crate::web::routes::graphql;
 use crate::web::routes::{api, events, export, page, qr, redirect, session};
 use axum::Router;
 use axum::body::Body;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
 use axum::routing::{any, delete, get, post};
-use http::header::{
-    CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
-};
-use http::{Request, StatusCode};
-
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
-
-pub(crate) const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
-
-const SECURITY_HEADERS: [(HeaderName, &str); 4] = [
-    (CONTENT_SECURITY_POLICY, POLICY),
-    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (X_FRAME_OPTIONS, "DENY"),
-    (REFERRER_POLICY, "same-origin"),
-];
+use http::Request;
 
 pub(crate) fn build(links: Links) -> Router {
     let of_link = || get(api::show).patch(api::update).delete(api::delete);
@@ -78,22 +63,6 @@ fn guarded(links: Links, routes: Router) -> Router {
     routes.fallback_service(fallback).layer(from_fn(secured))
 }
 
-pub(crate) async fn wrong_method() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not support this method")
-}
-
-/// The headers of every response: for browsers, and for crawlers, unless they may follow the links.
-pub(crate) fn add_common_headers(response: &mut Response, is_crawlable: bool) {
-    if !is_crawlable {
-        // A link that is crawlable has said so.
-        let refusal = HeaderValue::from_static("noindex, nofollow");
-        response.headers_mut().entry(X_ROBOTS_TAG).or_insert(refusal);
-    }
-    // A redirect has no content to protect, and redirects are most of the bytes that this service sends.
-    if !response.status().is_redirection() {
-        for (name, value) in SECURITY_HEADERS {
-            // A page of the operator has its own policy.
-            response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
-        }
-    }
+async fn wrong_method() -> ApiError {
+    ApiError::wrong_method()
 }

@@ -7,11 +7,11 @@
 use crate::model::token::Scope;
 use crate::service::Links;
 use crate::service::access::{Grant, Kind};
+use crate::service::api_error::ApiError;
 use crate::service::hosts::check_single_host;
+use crate::web::graphql::GRAPHQL_PATH;
 use crate::web::input::check_json_type;
-use crate::web::reply::ApiError;
 use crate::web::routes::events::EVENT_STREAM;
-use crate::web::routes::graphql::GRAPHQL_PATH;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, MatchedPath, State};
 use axum::middleware::Next;

@@ -2,9 +2,9 @@
 
 use crate::model::address::AddressError;
 use crate::service::Links;
+use crate::service::api_error::ApiError;
 use crate::store::{CreateOutcome, Duplicates, NewLink, StoreHealth};
 use crate::web::input::{self, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES};
-use crate::web::reply::ApiError;
 use crate::web::view::{DetailView, LinkView, PageView};
 use axum::Json;
 use axum::body::Body;

@@ -7,8 +7,8 @@
 //! | `lagged` | `{}`: events were left out; load the list again |
 
 use crate::service::Links;
+use crate::service::api_error::ApiError;
 use crate::service::events::Event;
-use crate::web::reply::ApiError;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

@@ -1,8 +1,8 @@
 //! `GET /api/export?format=csv`: all links as a stream.
 
 use crate::service::Links;
+use crate::service::api_error::ApiError;
 use crate::service::export::{Export, Format};
-use crate::web::reply::ApiError;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};

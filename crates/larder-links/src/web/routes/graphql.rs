@@ -1,10 +1,9 @@
-//! `/api/graphql`: GraphQL requests by GET, POST and QUERY. The schema is in `graphql.rs`.
+//! `/api/graphql`: GraphQL requests by GET, POST and QUERY. The schema is in `web/graphql.rs`.
 
 use crate::service::Links;
+use crate::service::api_error::ApiError;
 use crate::web::graphql::{LinksSchema, RequestData, check_document};
 use crate::web::input::{self, MAX_BODY_BYTES};
-use crate::web::reply::ApiError;
-use crate::web::router::wrong_method;
 use async_graphql::http::parse_query_string;
 use async_graphql::{Request as GraphqlRequest, Value};
 use axum::body::{Body, Bytes};
@@ -14,8 +13,6 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use larder_http::CacheCtx;
-
-pub(crate) const GRAPHQL_PATH: &str = "/api/graphql";
 
 /// Reads the body in front of the response cache, with the limits and errors of the JSON API.
 pub(crate) async fn buffer_body(request: Request<Body>, next: Next) -> Result<Response, ApiError> {
@@ -40,7 +37,7 @@ pub(crate) async fn answer(
         "POST" | "QUERY" => {
             serde_json::from_slice::<GraphqlRequest>(&body).map_err(|error| invalid_request(&error))?
         }
-        _ => return Err(wrong_method().await),
+        _ => return Err(ApiError::wrong_method()),
     };
     if request.query.is_empty() {
         return Err(ApiError::bad_request("the request has no query; persisted queries are not supported"));

@@ -2,7 +2,7 @@
 
 use crate::model::qr;
 use crate::service::Links;
-use crate::web::reply::ApiError;
+use crate::service::api_error::ApiError;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;

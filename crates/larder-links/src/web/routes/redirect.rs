@@ -5,7 +5,7 @@ use crate::service::dimensions::Visitor;
 use crate::service::{Followed, Links, Peer};
 use crate::web::error_pages::error_page;
 use crate::web::guard::peer_of;
-use crate::web::router::X_ROBOTS_TAG;
+use crate::web::headers::X_ROBOTS_TAG;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};

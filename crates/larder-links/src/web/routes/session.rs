@@ -3,9 +3,9 @@
 use crate::model::token::{Scope, hash_of_token};
 use crate::service::Links;
 use crate::service::access::Kind;
+use crate::service::api_error::ApiError;
 use crate::web::guard::{is_local, peer_of};
 use crate::web::input::{self, MAX_BODY_BYTES};
-use crate::web::reply::ApiError;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;

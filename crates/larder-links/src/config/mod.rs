@@ -3,19 +3,16 @@
 //! The fields have the names that the configuration file and the command line use. Durations are whole milliseconds
 //! or seconds, by the last word of the name.
 
+pub(crate) mod own_pages;
+
 use crate::error::LinksError;
 use crate::model::address::Authority;
 use crate::model::client::Network;
 use crate::store::StoreConfig;
-use crate::web::error_pages;
-use crate::web::serve::ServeOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use url::{Host, Url};
-
-/// How long a client may take nothing of a response.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The options of the shortener. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +176,7 @@ impl Config {
         self.allowed_hosts()?;
         self.proxy_networks()?;
         self.check_redis()?;
-        error_pages::check(self)?;
+        own_pages::check(self)?;
         self.database_path().map(drop)
     }
 
@@ -259,16 +256,6 @@ impl Config {
             max_bytes: self.max_database_bytes,
             ..StoreConfig::new(self.database_path()?)
         })
-    }
-
-    /// How the service's connections are served.
-    pub(crate) fn serve_options(&self) -> ServeOptions {
-        ServeOptions {
-            max_connections: self.max_connections,
-            header_timeout: Duration::from_millis(self.header_timeout_ms),
-            write_timeout: WRITE_TIMEOUT,
-            drain_timeout: Duration::from_millis(self.drain_timeout_ms),
-        }
     }
 
     /// The public address without its path, if one is set.
