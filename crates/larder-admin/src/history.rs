@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use larder_engine::stats::HistogramSnapshot;
 
-use crate::degradation::Degradation;
-use crate::registry::PartSample;
-use crate::sample::{State, Tier};
-use crate::state::{Inner, Moment};
+use crate::parts::degradation::Degradation;
+use crate::parts::registry::PartSample;
+use crate::parts::sample::{State, Tier};
+use crate::routes::state::{Inner, Moment};
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 /// An hour.
@@ -240,8 +240,8 @@ pub(crate) fn start_sampling(state: Weak<Inner>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::Registry;
-    use crate::sample::Sample;
+    use crate::parts::registry::Registry;
+    use crate::parts::sample::Sample;
     use larder_engine::stats::Histogram;
     use std::sync::Arc;
     use std::sync::LazyLock;

@@ -42,39 +42,21 @@
 //! | `http-shared` | no | the same for response caches that replicas share; it has `http` and `tiers` |
 //! | `tiers` | no | `Registry::register_cache` and `Sample::with_cache`, for caches of the crate `larder` |
 
-pub mod api;
-mod assets;
-mod degradation;
-mod estimates;
-mod explain;
-mod guard;
-mod health;
 mod history;
-mod history_api;
-mod merge;
-mod metrics;
-mod purge;
-mod purge_route;
-mod query;
-mod registry;
-#[cfg(feature = "http")]
-mod responses;
-mod router;
-mod sample;
-mod state;
-#[cfg(feature = "tiers")]
-mod tiers;
+mod parts;
+mod routes;
 mod token;
 mod unwind;
 
-pub use degradation::Degradation;
-pub use explain::{ExplainFuture, Explainer, Explanation};
-pub use purge::{PurgeFuture, Purger, Target, TargetKind};
-pub use registry::{Registry, Source};
+pub use parts::degradation::Degradation;
+pub use parts::explain::{ExplainFuture, Explainer, Explanation};
+pub use parts::purge::{PurgeFuture, Purger, Target, TargetKind};
+pub use parts::registry::{Registry, Source};
 #[cfg(feature = "http")]
-pub use responses::ResponseCache;
-pub use router::{Admin, router};
-pub use sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
+pub use parts::responses::ResponseCache;
+pub use parts::sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
+pub use routes::api;
+pub use routes::router::{Admin, router};
 pub use token::{Token, TokenError};
 
 /// The documentation page of this crate, whose examples are tested.

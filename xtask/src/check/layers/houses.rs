@@ -265,25 +265,17 @@ pub(super) const HOUSES: &[House] = &[
     },
     House {
         name: "larder-admin",
-        layers: &[
-            ("basics", &["assets", "guard", "purge", "query", "token", "unwind"]),
-            (
-                "state",
-                &["api", "degradation", "estimates", "explain", "history", "registry", "sample", "state"],
-            ),
-            ("answers", &["health", "history_api", "merge", "metrics", "purge_route", "responses", "tiers"]),
-            ("router", &["router"]),
-        ],
+        layers: &[("basics", &["token", "unwind"]), ("all", &["parts", "history", "routes"])],
         exceptions: &[Exception::Circle {
             files: &[
-                "api.rs",
-                "degradation.rs",
-                "estimates.rs",
-                "explain.rs",
                 "history.rs",
-                "registry.rs",
-                "sample.rs",
-                "state.rs",
+                "parts/degradation.rs",
+                "parts/estimates.rs",
+                "parts/explain.rs",
+                "parts/registry.rs",
+                "parts/sample.rs",
+                "routes/api.rs",
+                "routes/state.rs",
             ],
         }],
     },

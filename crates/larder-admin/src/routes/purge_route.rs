@@ -10,10 +10,10 @@ use larder_web::has_json_type;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::guard;
-use crate::purge::Target;
-use crate::query;
-use crate::state::AppState;
+use crate::parts::purge::Target;
+use crate::routes::guard;
+use crate::routes::query;
+use crate::routes::state::AppState;
 use crate::unwind::caught_async;
 
 /// The maximum length of a request body. URIs and tags are much shorter.

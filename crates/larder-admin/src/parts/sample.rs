@@ -3,7 +3,7 @@
 use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
-use crate::degradation::Degradation;
+use crate::parts::degradation::Degradation;
 
 /// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

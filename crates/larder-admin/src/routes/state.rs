@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::history::History;
-use crate::registry::Registry;
+use crate::parts::registry::Registry;
 use crate::token::Token;
 
 #[derive(Clone)]

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::health;
-use crate::registry::PartSample;
-use crate::sample::{Figure, State, Tier, Unit};
+use crate::parts::registry::PartSample;
+use crate::parts::sample::{Figure, State, Tier, Unit};
+use crate::routes::health;
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -226,8 +226,8 @@ fn family_name(figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::Registry;
-    use crate::sample::Sample;
+    use crate::parts::registry::Registry;
+    use crate::parts::sample::Sample;
     use larder_engine::stats::Histogram;
 
     fn page() -> String {

@@ -23,9 +23,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::VERSION;
 use crate::history::Records;
-use crate::state::Moment;
+use crate::routes::api::VERSION;
+use crate::routes::state::Moment;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,8 +111,8 @@ impl<'a> ActivityView<'a> {
 mod tests {
     use super::*;
     use crate::history::History;
-    use crate::registry::Registry;
-    use crate::sample::{Sample, Tier};
+    use crate::parts::registry::Registry;
+    use crate::parts::sample::{Sample, Tier};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::time::{Duration, Instant};
 

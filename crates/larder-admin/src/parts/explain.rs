@@ -17,9 +17,9 @@ use serde_json::Value;
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-use crate::api::VERSION;
-use crate::query::{self, ApiQuery};
-use crate::state::AppState;
+use crate::routes::api::VERSION;
+use crate::routes::query::{self, ApiQuery};
+use crate::routes::state::AppState;
 
 /// What a part would do with a key or a URL.
 #[derive(Clone, Debug, PartialEq, Serialize)]

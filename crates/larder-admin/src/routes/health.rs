@@ -9,8 +9,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
-use crate::registry::PartSample;
-use crate::state::AppState;
+use crate::parts::registry::PartSample;
+use crate::routes::state::AppState;
 
 /// Liveness: every part runs.
 pub(crate) async fn live(State(state): State<AppState>) -> Response {

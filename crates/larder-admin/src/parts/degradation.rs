@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::registry::PartSample;
-use crate::sample::State;
-use crate::state::Moment;
+use crate::parts::registry::PartSample;
+use crate::parts::sample::State;
+use crate::routes::state::Moment;
 
 /// Something that a part needs and does not have now, while the part goes on with less.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Beginnings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::parts::sample::Sample;
 
     fn parts(degradations: Vec<Degradation>) -> [PartSample; 1] {
         let sample = Sample { degradations, ..Sample::running() };

@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use futures_util::future::join_all;
 
-use crate::degradation::Beginnings;
-use crate::estimates::Estimates;
-use crate::explain::{Explainer, Explanation};
-use crate::purge::{Purger, TargetKind};
-use crate::sample::{Sample, State};
-use crate::state::Moment;
+use crate::parts::degradation::Beginnings;
+use crate::parts::estimates::Estimates;
+use crate::parts::explain::{Explainer, Explanation};
+use crate::parts::purge::{Purger, TargetKind};
+use crate::parts::sample::{Sample, State};
+use crate::routes::state::Moment;
 use crate::unwind::{caught, caught_async};
 
 /// Returns the figures of a part.

@@ -11,14 +11,15 @@ use axum::{Json, Router};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::api::StatsView;
 use crate::history::{self, History};
-use crate::history_api::{HistoryQuery, HistoryView};
-use crate::query::{self, ApiQuery};
-use crate::registry::Registry;
-use crate::state::{AppState, Inner, Moment, since_1970};
+use crate::parts::explain;
+use crate::parts::registry::Registry;
+use crate::routes::api::StatsView;
+use crate::routes::history_api::{HistoryQuery, HistoryView};
+use crate::routes::query::{self, ApiQuery};
+use crate::routes::state::{AppState, Inner, Moment, since_1970};
+use crate::routes::{assets, guard, health, metrics, purge_route};
 use crate::token::Token;
-use crate::{assets, explain, guard, health, metrics, purge_route};
 
 /// Only our own files, no inline script or style, no frames.
 const SECURITY_HEADERS: [(HeaderName, &str); 4] = [

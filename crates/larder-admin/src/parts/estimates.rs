@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::registry::PartSample;
-use crate::sample::Tier;
+use crate::parts::registry::PartSample;
+use crate::parts::sample::Tier;
 
 /// The counts that were shown last, by tier.
 #[derive(Default)]
@@ -59,7 +59,7 @@ fn bound_causes(tier: &mut Tier, misses: u64, shown: &[(&'static str, u64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::parts::sample::Sample;
 
     fn causes(estimates: &Estimates, misses: u64, causes: &[(&'static str, u64)]) -> Vec<u64> {
         let tier = Tier::new("memory").lookups([("miss", misses)]).miss_causes(causes.iter().copied());

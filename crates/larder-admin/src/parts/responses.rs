@@ -3,10 +3,10 @@
 use http::{Request, Uri};
 use larder_http::{HttpCache, Inspection, Reason, Stats, TopKey};
 
-use crate::explain::Explanation;
-use crate::purge::{PurgeFuture, Purger, Target};
-use crate::registry::Registry;
-use crate::sample::{Figure, Sample, Tier, Unit};
+use crate::parts::explain::Explanation;
+use crate::parts::purge::{PurgeFuture, Purger, Target};
+use crate::parts::registry::Registry;
+use crate::parts::sample::{Figure, Sample, Tier, Unit};
 
 /// A response cache that the dashboard shows: [`HttpCache`], and with the feature `http-shared` the `SharedHttpCache` of
 /// several replicas.
@@ -137,7 +137,7 @@ impl ResponseCache for larder_http::SharedHttpCache {
                 }
                 Target::All => self.purge_all().await,
             };
-            crate::tiers::confirmed(reach)
+            crate::parts::tiers::confirmed(reach)
         })
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use larder::{Cache, Coherence, CoherenceMode, Invalidation, Reach, TierStats};
 
-use crate::degradation::Degradation;
-use crate::purge::{PurgeFuture, Purger, Target, TargetKind};
-use crate::registry::Registry;
-use crate::sample::{Figure, Sample, Tier, Unit};
+use crate::parts::degradation::Degradation;
+use crate::parts::purge::{PurgeFuture, Purger, Target, TargetKind};
+use crate::parts::registry::Registry;
+use crate::parts::sample::{Figure, Sample, Tier, Unit};
 
 impl Registry {
     /// Adds a cache, with its tiers, its loads, and its coherence with other nodes. It can be purged by tag and as a

@@ -1,8 +1,8 @@
 //! Names that repeat within a part. The metrics would have a series twice, for which Prometheus refuses the whole page, and
 //! the other pages would show one of two. So tiers, counts and lists of one name are one, with their values added.
 
-use crate::degradation::Degradation;
-use crate::sample::{Reasons, Sample, Tier, TopList};
+use crate::parts::degradation::Degradation;
+use crate::parts::sample::{Reasons, Sample, Tier, TopList};
 
 impl Sample {
     /// The sample with each tier, outcome, list, note and degradation once. Figures stay as they are: nobody knows whether two current
