@@ -2,16 +2,14 @@
 //! here, and not by the page, so that a page that is opened after an incident still shows it.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use larder_engine::stats::HistogramSnapshot;
 
+use crate::moment::Moment;
 use crate::parts::degradation::Degradation;
-use crate::parts::registry::PartSample;
-use crate::parts::sample::{State, Tier};
-use crate::routes::state::{Inner, Moment};
+use crate::parts::sample::{PartSample, State, Tier};
 
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 /// An hour.
@@ -222,19 +220,6 @@ impl Records {
         self.last += 1;
         self.events.push_back(Event { number: self.last, at, part: part.to_owned(), text });
     }
-}
-
-/// Samples the parts until the pages are dropped, in a thread of its own: it must go on when a runtime is blocked, which is
-/// when its samples are needed. Without a thread there is no history.
-pub(crate) fn start_sampling(state: Weak<Inner>) {
-    let sample = move || {
-        while let Some(state) = state.upgrade() {
-            state.history.record(&state.registry.sample(), Moment::now());
-            drop(state);
-            thread::sleep(INTERVAL);
-        }
-    };
-    _ = thread::Builder::new().name("larder-history".to_owned()).spawn(sample);
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@
 //! | `tiers` | no | `Registry::register_cache` and `Sample::with_cache`, for caches of the crate `larder` |
 
 mod history;
+mod moment;
 mod parts;
 mod routes;
 mod token;

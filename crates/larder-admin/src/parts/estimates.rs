@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::parts::registry::PartSample;
+use crate::parts::sample::PartSample;
 use crate::parts::sample::Tier;
 
 /// The counts that were shown last, by tier.

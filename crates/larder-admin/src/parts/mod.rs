@@ -1,5 +1,6 @@
 //! The parts of a process: what each reports, what it can be purged by, and what it explains.
 
+mod beginnings;
 pub(crate) mod degradation;
 mod estimates;
 pub(crate) mod explain;

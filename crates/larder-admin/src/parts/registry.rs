@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use futures_util::future::join_all;
 
-use crate::parts::degradation::Beginnings;
+use crate::moment::Moment;
+use crate::parts::beginnings::Beginnings;
 use crate::parts::estimates::Estimates;
 use crate::parts::explain::{Explainer, Explanation};
-use crate::parts::purge::{Purger, TargetKind};
-use crate::parts::sample::{Sample, State};
-use crate::routes::state::Moment;
+use crate::parts::purge::Purger;
+use crate::parts::sample::{PartSample, Sample, State};
 use crate::unwind::{caught, caught_async};
 
 /// Returns the figures of a part.
@@ -45,15 +45,6 @@ struct Part {
     source: Arc<dyn Source>,
     purger: Option<Arc<dyn Purger>>,
     explainer: Option<Arc<dyn Explainer>>,
-}
-
-/// A sample, and the part that it is from.
-pub(crate) struct PartSample {
-    pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    /// What it can be purged by; nothing if it cannot be purged.
-    pub(crate) purge_targets: Vec<TargetKind>,
-    pub(crate) sample: Sample,
 }
 
 impl Registry {

@@ -4,6 +4,7 @@ use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
 use crate::parts::degradation::Degradation;
+use crate::parts::purge::TargetKind;
 
 /// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -303,6 +304,15 @@ impl Unit {
             Unit::Ratio => "ratio",
         }
     }
+}
+
+/// A sample, and the part that it is from.
+pub(crate) struct PartSample {
+    pub(crate) name: String,
+    pub(crate) kind: &'static str,
+    /// What it can be purged by; nothing if it cannot be purged.
+    pub(crate) purge_targets: Vec<TargetKind>,
+    pub(crate) sample: Sample,
 }
 
 #[cfg(test)]

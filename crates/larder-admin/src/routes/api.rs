@@ -45,10 +45,10 @@ use std::time::Duration;
 use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
+use crate::moment::since_1970;
 use crate::parts::degradation::Degradation;
-use crate::parts::registry::PartSample;
+use crate::parts::sample::PartSample;
 use crate::parts::sample::{Figure, Tier, TopEntry};
-use crate::routes::state::since_1970;
 
 /// The version of the shape.
 pub const VERSION: u32 = 1;

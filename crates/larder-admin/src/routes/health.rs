@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
-use crate::parts::registry::PartSample;
+use crate::parts::sample::PartSample;
 use crate::routes::state::AppState;
 
 /// Liveness: every part runs.

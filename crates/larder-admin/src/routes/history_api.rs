@@ -24,8 +24,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::history::Records;
+use crate::moment::Moment;
 use crate::routes::api::VERSION;
-use crate::routes::state::Moment;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

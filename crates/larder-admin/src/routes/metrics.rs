@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::parts::registry::PartSample;
+use crate::parts::sample::PartSample;
 use crate::parts::sample::{Figure, State, Tier, Unit};
 use crate::routes::health;
 

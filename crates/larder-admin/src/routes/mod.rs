@@ -2,11 +2,12 @@
 
 pub mod api;
 mod assets;
+mod explain;
 mod guard;
 mod health;
 mod history_api;
 mod metrics;
 mod purge_route;
-pub(crate) mod query;
+mod query;
 pub(crate) mod router;
 pub(crate) mod state;

@@ -11,14 +11,14 @@ use axum::{Json, Router};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::history::{self, History};
-use crate::parts::explain;
+use crate::history::History;
+use crate::moment::{Moment, since_1970};
 use crate::parts::registry::Registry;
 use crate::routes::api::StatsView;
 use crate::routes::history_api::{HistoryQuery, HistoryView};
 use crate::routes::query::{self, ApiQuery};
-use crate::routes::state::{AppState, Inner, Moment, since_1970};
-use crate::routes::{assets, guard, health, metrics, purge_route};
+use crate::routes::state::{self, AppState, Inner};
+use crate::routes::{assets, explain, guard, health, metrics, purge_route};
 use crate::token::Token;
 
 /// Only our own files, no inline script or style, no frames.
@@ -84,7 +84,7 @@ impl Admin {
             started_at: since_1970(),
             history: History::default(),
         });
-        history::start_sampling(Arc::downgrade(&inner));
+        state::start_sampling(Arc::downgrade(&inner));
         let state = AppState(inner);
         let files = assets::ASSETS.iter().fold(Router::new(), |router, (path, asset)| {
             router.route(path, get(async |headers: HeaderMap| asset.respond(&headers)))
@@ -92,7 +92,7 @@ impl Admin {
         files
             .route("/api/stats", get(stats))
             .route("/api/history", get(recent))
-            .route("/api/explain", get(explain::explain))
+            .route("/api/explain", get(explain::answer))
             .route("/api/purge", post(purge_route::purge))
             .route("/api/{*rest}", any(async || query::error(StatusCode::NOT_FOUND, "there is no such path")))
             .route("/metrics", get(exposition))

@@ -1,9 +1,11 @@
 //! The shared state of the routes.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Instant;
 
-use crate::history::History;
+use crate::history::{History, INTERVAL};
+use crate::moment::Moment;
 use crate::parts::registry::Registry;
 use crate::token::Token;
 
@@ -29,30 +31,15 @@ impl std::ops::Deref for AppState {
     }
 }
 
-/// One moment on both clocks. What happens how long after what is computed from the first, because somebody may set the
-/// second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) instant: Instant,
-    /// In seconds since 1970.
-    pub(crate) wall: f64,
-}
-
-impl Moment {
-    pub(crate) fn now() -> Moment {
-        Moment { instant: Instant::now(), wall: since_1970() }
-    }
-
-    /// The moment this long before. That of a monotonic clock ends where the clock began.
-    pub(crate) fn before(self, time: Duration) -> Moment {
-        Moment {
-            instant: self.instant.checked_sub(time).unwrap_or(self.instant),
-            wall: self.wall - time.as_secs_f64(),
+/// Samples the parts until the pages are dropped, in a thread of its own: it must go on when a runtime is blocked, which is
+/// when its samples are needed. Without a thread there is no history.
+pub(crate) fn start_sampling(state: Weak<Inner>) {
+    let sample = move || {
+        while let Some(state) = state.upgrade() {
+            state.history.record(&state.registry.sample(), Moment::now());
+            drop(state);
+            thread::sleep(INTERVAL);
         }
-    }
-}
-
-/// The current time in seconds since 1970.
-pub(crate) fn since_1970() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    };
+    _ = thread::Builder::new().name("larder-history".to_owned()).spawn(sample);
 }

@@ -265,19 +265,13 @@ pub(super) const HOUSES: &[House] = &[
     },
     House {
         name: "larder-admin",
-        layers: &[("basics", &["token", "unwind"]), ("all", &["parts", "history", "routes"])],
-        exceptions: &[Exception::Circle {
-            files: &[
-                "history.rs",
-                "parts/degradation.rs",
-                "parts/estimates.rs",
-                "parts/explain.rs",
-                "parts/registry.rs",
-                "parts/sample.rs",
-                "routes/api.rs",
-                "routes/state.rs",
-            ],
-        }],
+        layers: &[
+            ("basics", &["moment", "token", "unwind"]),
+            ("parts", &["parts"]),
+            ("history", &["history"]),
+            ("routes", &["routes"]),
+        ],
+        exceptions: &[],
     },
     House {
         name: "larder-cli",
