@@ -197,7 +197,7 @@ fn figures() -> Result<String> {
         let traces = if row.suite == "hit-ratio" { " --traces DIR" } else { "" };
         writeln!(
             table,
-            "| {} | **{}** | {} to {} | `larder bench run {}{quick}{traces}` | [{date}, {commit}{changed}]({RESULTS}/{}.json) |",
+            "| {} | **{}** | {} to {} | `larder-bench run {}{quick}{traces}` | [{date}, {commit}{changed}]({RESULTS}/{}.json) |",
             row.text,
             format_number(median),
             format_number(low),

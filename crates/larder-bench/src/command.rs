@@ -1,4 +1,4 @@
-//! The commands of `larder bench`, and the dispatch to their implementations.
+//! The commands of `larder-bench`, and the dispatch to their implementations.
 
 use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
@@ -8,7 +8,7 @@ use crate::suite::{self, BareLoopArgs, RunArgs};
 use anyhow::Result;
 use clap::Subcommand;
 
-/// The commands of `larder bench`.
+/// The commands of `larder-bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// List the suites.

@@ -2,9 +2,9 @@
 
 use crate::result::{Better, Figure, ResultFile, Spread, with_unit};
 use crate::suite::{format_number, format_spread};
-use crate::table::{self, Table};
 use anyhow::{Result, ensure};
 use clap::Args;
+use larder_terminal::{self, Table};
 use std::path::PathBuf;
 
 /// Flags of `compare`.
@@ -27,12 +27,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
             let (table, rows) = compare(before, after);
             compared += rows;
             let remarks = remarks(before, after);
-            table::print(&format!("{}\n{remarks}\n{table}\n", heading(before, after)))?;
+            larder_terminal::print(&format!("{}\n{remarks}\n{table}\n", heading(before, after)))?;
         }
     }
     let (a, b) = (args.before.display(), args.after.display());
     ensure!(compared > 0, "{a} and {b} have no figure in common");
-    table::print(
+    larder_terminal::print(
         "The ratio is the median of B divided by the median of A. The spread covers all pairs of rounds.\n",
     )
 }

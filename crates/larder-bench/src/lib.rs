@@ -10,7 +10,7 @@
 //! Measuring and reporting are separate: a result file has every round, and the machine, the versions and the seed.
 //! Compare figures of one run by their ratio; absolute times depend more on the machine than on the cache.
 //!
-//! The binary `larder` has these commands as `larder bench`; the binary `larder-bench` of this crate has only them.
+//! The suites that measure the programs of Larder start the binary `larder` that lies beside the binary `larder-bench`.
 
 mod alloc;
 mod clock;
@@ -19,7 +19,6 @@ mod compare;
 mod hit_ratio;
 mod lru;
 mod machine;
-mod number;
 mod report;
 mod result;
 mod rounds;
@@ -27,7 +26,6 @@ mod serve;
 mod source;
 mod subject;
 mod suite;
-mod table;
 mod tool;
 mod trace;
 mod workload;
@@ -36,9 +34,7 @@ pub use alloc::CountingAllocator;
 pub use command::{BenchCommand, UsageError, run};
 pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
-pub use number::{expected, whole_number};
 pub use report::ReportArgs;
 pub use serve::ServeArgs;
 pub use suite::{BareLoopArgs, RunArgs};
-pub use table::{PRINT_FAILURE, Table, exit, print, remark};
 pub use trace::Format;

@@ -1,7 +1,8 @@
-//! The binary `larder-bench`: the commands of `larder bench` without the rest of `larder`.
+//! The binary `larder-bench`.
 
 use clap::Parser;
-use larder_bench::{BenchCommand, CountingAllocator, UsageError, exit, remark};
+use larder_bench::{BenchCommand, CountingAllocator, UsageError};
+use larder_terminal::{exit, remark};
 use std::process::ExitCode;
 
 #[global_allocator]

@@ -1,11 +1,9 @@
 //! The allocator of the program, and how soon it gives memory back to the system.
 
-use larder_bench::CountingAllocator;
 use libmimalloc_sys::{mi_option_set, mi_option_t};
 
-/// Counts allocations for `larder bench`; otherwise it costs one relaxed load.
 #[global_allocator]
-static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The number of an option in the allocator's `mimalloc.h`, which its crate does not name.
 const PURGE_DELAY: mi_option_t = 15;

@@ -6,11 +6,12 @@ use crate::values::address;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use larder_bench::{BenchCommand, whole_number};
 use larder_links::export::Format;
 use larder_links::import::SourceFormat;
 use larder_links::{Scope, TokenName};
 use larder_server::{ByteSize, MemoryPolicy};
+use larder_terminal::whole_number;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -49,9 +50,12 @@ pub(crate) enum Command {
     Explain(ExplainFlags),
     /// Purge a part of a running Larder.
     Purge(PurgeFlags),
-    /// Measure Larder and other caches, or replay a trace through them.
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    /// Name the program that measures.
+    #[command(hide = true, disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Print the reference configuration, with every key and its default.
     Config,
     /// Print the completion script for a shell.

@@ -31,7 +31,6 @@ mod variables;
 use anyhow::Result;
 use args::{Cli, Command, LinksCommand};
 use clap::CommandFactory;
-use larder_bench::UsageError;
 use option_sources::GivenOptions;
 use settings::File;
 use std::io::IsTerminal;
@@ -53,7 +52,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::remark(&format!("larder {name}: {}", one_line(&error)));
-            let is_usage = error.is::<UsageError>() || error.is::<WrongUsage>();
+            let is_usage = error.is::<WrongUsage>();
             if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
@@ -80,7 +79,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Stats(flags) => remote::stats(flags, file),
         Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
-        Command::Bench(command) => larder_bench::run(command),
+        Command::Bench { words } => Err(usage::bench_moved(&words).into()),
         Command::Config => output::print(settings::REFERENCE),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -103,7 +102,7 @@ impl Command {
             Command::Stats(_) => "stats",
             Command::Explain(_) => "explain",
             Command::Purge(_) => "purge",
-            Command::Bench(_) => "bench",
+            Command::Bench { .. } => "bench",
             Command::Config => "config",
             Command::Completions { .. } => "completions",
         }

@@ -1,3 +1,3 @@
 //! What commands write: results to the standard output, remarks to the standard error.
 
-pub(crate) use larder_bench::{PRINT_FAILURE, exit, print, remark};
+pub(crate) use larder_terminal::{PRINT_FAILURE, exit, print, remark};

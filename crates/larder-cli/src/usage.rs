@@ -24,6 +24,15 @@ impl fmt::Display for WrongUsage {
 
 impl std::error::Error for WrongUsage {}
 
+/// The error of `larder bench`, with the command that does the same.
+pub(crate) fn bench_moved(words: &[OsString]) -> WrongUsage {
+    let words: String = words.iter().map(|word| format!(" {}", word.to_string_lossy())).collect();
+    let words = if words.is_empty() { " list".to_owned() } else { words };
+    WrongUsage(format!(
+        "the measurements are the program larder-bench; in its sources: cargo run --release -p larder-bench --{words}"
+    ))
+}
+
 /// Parses the command line, and returns which options it and the environment set. Exits with status 2 after a usage error,
 /// with 0 after `--help` and `--version`.
 pub(crate) fn parse() -> (Cli, GivenOptions) {
@@ -48,7 +57,7 @@ pub(crate) fn source_format() -> impl TypedValueParser<Value = SourceFormat> {
 
 /// A parser of whole numbers whose range the part checks that they are for. The range is for the message.
 pub(crate) fn count(range: RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, String> + Clone {
-    move |text| text.parse().map_err(|_| larder_bench::expected(&range))
+    move |text| text.parse().map_err(|_| larder_terminal::expected(&range))
 }
 
 /// An error about a flag whose value is that of an environment variable names the variable.

@@ -15,15 +15,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
     ("larder-admin", &["larder-engine", "larder", "larder-http", "larder-web"]),
-    // Used by the bench, which is a part of the binary, and by the tests.
+    // Used by the bench and by the tests.
     ("larder-process", &[]),
+    ("larder-terminal", &[]),
     (
         "larder-cli",
-        &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-bench"],
+        &["larder", "larder-http", "larder-server", "larder-links", "larder-admin", "larder-terminal"],
     ),
     (
         "larder-bench",
-        &["larder", "larder-engine", "larder-http", "larder-process", "larder-resp", "larder-server"],
+        &[
+            "larder",
+            "larder-engine",
+            "larder-http",
+            "larder-process",
+            "larder-resp",
+            "larder-server",
+            "larder-terminal",
+        ],
     ),
     ("larder-testkit", &["larder-process"]),
     ("xtask", &["larder-process"]),

@@ -6,13 +6,13 @@ use super::peers;
 use super::replay::Replay;
 use super::source::Source;
 use crate::command::UsageError;
-use crate::number::whole_number;
 use crate::trace::{Format, Request};
 use crate::workload::{SYNTHETIC_HELP, Synthetic};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use larder_engine::Policy;
+use larder_terminal::whole_number;
 use std::path::PathBuf;
 
 const MAX_CAPACITY: u64 = 1 << 62;

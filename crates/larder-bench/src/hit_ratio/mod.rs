@@ -17,11 +17,11 @@ mod tests;
 pub use args::HitRatioArgs;
 pub(crate) use source::Source;
 
-use crate::table::{self, Table, grouped};
 use crate::trace::Request;
 use anyhow::{Result, bail, ensure};
 use cache::Setup;
 use indicatif::ProgressBar;
+use larder_terminal::{self, Table, grouped};
 use optimum::Optimum;
 use replay::Row;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &HitRatioArgs) -> Result<()> {
     let bar = source.progress();
     let outcome = replay_all(source.open(&bar)?, args, &bar)?;
     bar.finish_and_clear();
-    table::print(&if args.json { outcome.json()? } else { outcome.text(args) })?;
+    larder_terminal::print(&if args.json { outcome.json()? } else { outcome.text(args) })?;
     outcome.check()
 }
 

@@ -7,7 +7,6 @@ mod documents;
 
 use crate::result::{Figure, REPORT_FILE, ResultFile};
 use crate::suite::{format_spread, grid};
-use crate::table;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fmt::Write;
@@ -43,7 +42,7 @@ fn update_markdown(path: &Path, folder: &Path) -> Result<()> {
     let page =
         documents::update(&page, &ResultFile::read_all(folder)?).with_context(|| format!("in {name}"))?;
     std::fs::write(path, page).with_context(|| format!("cannot write {name}"))?;
-    table::print(&format!("wrote {name}\n"))
+    larder_terminal::print(&format!("wrote {name}\n"))
 }
 
 /// Writes the page of the results in a folder, their data, and the page of the documents if there are results for it.
@@ -52,7 +51,7 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
     let write = |name: &str, content: String| {
         let path = folder.join(name);
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-        table::print(&format!("wrote {}\n", path.display()))
+        larder_terminal::print(&format!("wrote {}\n", path.display()))
     };
     write(REPORT_FILE, serde_json::to_string_pretty(&files)? + "\n")?;
     if documents::has_results(&files) {

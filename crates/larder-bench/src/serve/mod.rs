@@ -10,7 +10,6 @@ mod redirect;
 mod resp;
 
 use crate::source::{Origin, Place};
-use crate::table;
 use crate::workload::Pairs;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -156,7 +155,7 @@ fn listen(backlog: u32) -> Result<TcpListener> {
 }
 
 fn announce(address: SocketAddr) -> Result<()> {
-    table::print(&format!("{LISTENING}{address}\n"))
+    larder_terminal::print(&format!("{LISTENING}{address}\n"))
 }
 
 /// Ends the process when the standard input ends: the parent holds its other end.

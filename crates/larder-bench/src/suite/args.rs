@@ -1,9 +1,9 @@
 //! The flags of `run`.
 
 use super::{Plan, SUITES, Suite};
-use crate::number::whole_number;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use larder_terminal::whole_number;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 

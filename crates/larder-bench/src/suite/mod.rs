@@ -22,11 +22,11 @@ pub(crate) use server::run_bare_loop;
 pub(crate) use target::Target;
 
 use crate::result::{Figure, Remark, ResultFile, Spread};
-use crate::table::{self, Table};
 use crate::{machine, report};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_process::debian;
+use larder_terminal::{self, Table};
 use output::OutputFolder;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ pub(crate) fn list() -> Result<()> {
     for suite in SUITES {
         table.row([format!("{:<10}  {}", suite.name(), suite.description())]);
     }
-    table::print(&table.to_string())
+    larder_terminal::print(&table.to_string())
 }
 
 /// Runs the suites that the flags select, prints their results and writes them to files.
@@ -134,7 +134,7 @@ fn run_into(folder: &Path, args: &RunArgs) -> Result<()> {
         bar.finish_and_clear();
         let file = file.with_context(|| format!("suite {}", suite.name()))?;
         let path = file.write(folder)?;
-        table::print(&format!("{}wrote {}\n\n", text(&file), path.display()))?;
+        larder_terminal::print(&format!("{}wrote {}\n\n", text(&file), path.display()))?;
         let has_measured = !file.figures.is_empty() || interrupt::is_requested();
         ensure!(has_measured, "suite {}: nothing was measured, for the reasons above", suite.name());
         if interrupt::is_requested() {
@@ -145,7 +145,9 @@ fn run_into(folder: &Path, args: &RunArgs) -> Result<()> {
         report::write(folder)?;
     } else {
         let folder = folder.display();
-        table::print(&format!("`larder bench report {folder}` writes a report of these results\n"))?;
+        larder_terminal::print(&format!(
+            "`larder-bench report {folder}` writes a report of these results\n"
+        ))?;
     }
     ensure!(!interrupt::is_requested(), "interrupted: the rest was not measured");
     Ok(())
@@ -236,7 +238,7 @@ pub(crate) fn format_number(value: f64) -> String {
         1.0..10.0 => format!("{value:.2}"),
         10.0..100.0 => format!("{value:.1}"),
         _ if value < 0.0 => format!("{value:.0}"),
-        _ => crate::table::grouped(value.round() as u64),
+        _ => larder_terminal::grouped(value.round() as u64),
     }
 }
 

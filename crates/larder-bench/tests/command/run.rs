@@ -73,3 +73,32 @@ fn default_folder_of_results_is_not_the_program_beside_it() {
     assert!(!text(&output.stderr).contains("cannot create"), "{}", text(&output.stderr));
     assert!(text(&bench(&["run", "--help"]).stdout).contains("./bench-results/"));
 }
+
+#[test]
+fn results_that_cannot_be_written_are_an_error_before_the_run() {
+    let ended = bench(&["run", "tiers", "--quick", "--out", "/dev/null/results"]);
+    let expected = "larder-bench: cannot create /dev/null/results: Not a directory (os error 20)\n";
+    assert_eq!((ended.status.code(), text(&ended.stderr)), (Some(1), expected));
+    assert_eq!(text(&ended.stdout), "");
+}
+
+#[test]
+fn number_out_of_range_is_a_usage_error_with_the_range() {
+    for (words, flag, range) in [
+        (&["run", "--seed", "x"][..], "--seed <N>", "0 to 18446744073709551615"),
+        (
+            &["hit-ratio", "--synthetic", "zipf:keys=9", "--capacity", "0"],
+            "--capacity <N>",
+            "1 to 4611686018427387904",
+        ),
+    ] {
+        let ended = bench(words);
+        let value = words.last().expect("a value");
+        let line =
+            format!("error: invalid value '{value}' for '{flag}': expected a whole number from {range}\n");
+        assert!(ended.status.code() == Some(2) && text(&ended.stderr).starts_with(&line), "{ended:?}");
+    }
+    let source = bench(&["hit-ratio", "--capacity", "100"]);
+    let message = text(&source.stderr);
+    assert!(message.contains("--trace <FILE>") && message.contains("--synthetic <SPEC>"), "{message}");
+}

@@ -7,7 +7,7 @@ use crate::output::print;
 use crate::parts::runtime;
 use crate::settings::File;
 use anyhow::Result;
-use larder_bench::Table;
+use larder_terminal::Table;
 use serde_json::Value;
 
 pub(crate) fn run(flags: StatsFlags, file: File) -> Result<()> {

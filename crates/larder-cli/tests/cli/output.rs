@@ -55,7 +55,6 @@ fn full_disk_is_an_error_in_one_line() {
         ("links token", token(&database, &["remove", "1"])),
         ("links import", import),
         ("links export", export),
-        ("bench", larder(["bench", "list"])),
         ("server", larder(["server", "--listen", FREE])),
     ] {
         let ended = run_on_full_disk(&mut command);
@@ -78,12 +77,7 @@ fn closed_pipe_ends_quietly() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let database = folder.path().join("links.db");
     assert_eq!(run(&mut token(&database, &["add"])).code, Some(0));
-    for mut command in [
-        larder(["config"]),
-        larder(["completions", "zsh"]),
-        token(&database, &["list"]),
-        larder(["bench", "list"]),
-    ] {
+    for mut command in [larder(["config"]), larder(["completions", "zsh"]), token(&database, &["list"])] {
         let ended = run_on_closed_pipe(&mut command);
         assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{command:?}");
     }

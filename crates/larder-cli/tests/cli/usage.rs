@@ -87,27 +87,12 @@ fn usage_error_names_what_is_expected() {
             "<ID>",
             "expected a whole number from 1 to 9223372036854775807",
         ),
-        (
-            &["bench", "run", "--seed", "x"],
-            "--seed <N>",
-            "expected a whole number from 0 to 18446744073709551615",
-        ),
-        (
-            &["bench", "hit-ratio", "--synthetic", "zipf:keys=9", "--capacity", "0"],
-            "--capacity <N>",
-            "expected a whole number from 1 to 4611686018427387904",
-        ),
     ] {
         let ended = run(&mut larder(words));
         let value = words.last().expect("a value");
         let line = format!("error: invalid value '{value}' for '{flag}': {expected}\n");
         assert!(ended.code == Some(2) && ended.stderr.starts_with(&line), "{words:?}: {ended:?}");
     }
-    let source = run(&mut larder(["bench", "hit-ratio", "--capacity", "100"]));
-    assert!(
-        source.stderr.contains("--trace <FILE>") && source.stderr.contains("--synthetic <SPEC>"),
-        "{source:?}"
-    );
 }
 
 #[test]
@@ -235,10 +220,17 @@ fn unknown_log_level_is_a_warning() {
 }
 
 #[test]
-fn results_that_cannot_be_written_are_an_error_before_the_run() {
-    let ended = run(&mut larder(["bench", "run", "tiers", "--quick", "--out", "/dev/null/results"]));
-    ended.assert_failure("larder bench: cannot create /dev/null/results: Not a directory (os error 20)");
-    assert_eq!(ended.stdout, "");
+fn bench_names_the_program_that_measures() {
+    for (words, command) in [
+        (&["bench"][..], "list"),
+        (&["bench", "run", "engine", "--quick"], "run engine --quick"),
+        (&["bench", "--help"], "--help"),
+    ] {
+        let ended = run(&mut larder(words));
+        let expected = format!("cargo run --release -p larder-bench -- {command}\n");
+        assert!(ended.code == Some(2) && ended.stderr.ends_with(&expected), "{words:?}: {ended:?}");
+        assert!(ended.stderr.starts_with("larder bench: ") && ended.stdout.is_empty(), "{ended:?}");
+    }
 }
 
 #[test]

@@ -315,10 +315,7 @@ pub(super) const HOUSES: &[House] = &[
         layers: &[
             (
                 "basics",
-                &[
-                    "alloc", "clock", "lru", "machine", "number", "result", "rounds", "table", "tool",
-                    "trace", "workload",
-                ],
+                &["alloc", "clock", "lru", "machine", "result", "rounds", "tool", "trace", "workload"],
             ),
             ("subjects", &["serve", "source", "subject"]),
             ("suites", &["command", "compare", "hit_ratio", "report", "suite"]),

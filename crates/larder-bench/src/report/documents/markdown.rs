@@ -28,7 +28,7 @@ fn tables(files: &[ResultFile]) -> Result<String> {
         write!(text, "\n### {number}. {}\n\n{}, {}. ", document.title, document.author, document.published)?;
         match result {
             Some(file) => writeln!(text, "{}", run(file, number))?,
-            None => writeln!(text, "Not measured yet: `larder bench run document-{number}`.")?,
+            None => writeln!(text, "Not measured yet: `larder-bench run document-{number}`.")?,
         }
         for table in document.tables.iter().filter(|table| table.not_here.is_none()) {
             write!(text, "\n{}: {}.\n\n{}", table.title, table.setup, rows(table, result)?)?;
@@ -43,7 +43,7 @@ fn run(file: &ResultFile, number: usize) -> String {
     let (processor, threads) = (&file.machine.processor, file.machine.threads);
     let quick = if file.quick { " --quick" } else { "" };
     format!(
-        "[`larder bench run document-{number}{quick}`](results/document-{number}.json), {}, commit {commit}, {processor}, \
+        "[`larder-bench run document-{number}{quick}`](results/document-{number}.json), {}, commit {commit}, {processor}, \
          {threads} threads.",
         file.date
     )
@@ -86,7 +86,7 @@ mod tests {
         assert!(here.contains("| 5,000 |"), "{here}");
         assert!(
             page.contains("| larder, here |")
-                && page.contains("Not measured yet: `larder bench run document-4`")
+                && page.contains("Not measured yet: `larder-bench run document-4`")
         );
         assert!(update("no markers", &[]).is_err());
     }

@@ -57,7 +57,7 @@ fn section(number: usize, document: &Document, result: Option<&ResultFile>) -> S
     let measured = match result {
         Some(file) => measured(file),
         None if is_repeated => format!(
-            "<p class=\"caveat\">Not measured in this run: <code>larder bench run document-{number}</code></p>"
+            "<p class=\"caveat\">Not measured in this run: <code>larder-bench run document-{number}</code></p>"
         ),
         None => String::new(),
     };

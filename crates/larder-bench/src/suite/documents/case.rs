@@ -5,7 +5,6 @@ use crate::result::Remark;
 use crate::rounds::{Value, record};
 use crate::suite::Findings;
 use crate::suite::interrupt;
-use crate::table;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
@@ -34,7 +33,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run(cases: Vec<Case<'_>>, rounds: usize, bar: &ProgressBar, findings: &mut Findings) {
     let mut progress = Progress::new(&cases, rounds);
     bar.suspend(|| {
-        table::remark(&format!("{} runs in about {}", cases.len() * rounds, minutes(progress.left)))
+        larder_terminal::remark(&format!("{} runs in about {}", cases.len() * rounds, minutes(progress.left)))
     });
     for mut group in groups(cases) {
         for round in 0..rounds {

@@ -25,14 +25,10 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts one of the servers of `bench serve`.
+    /// Starts one of the servers of `larder-bench serve`.
     pub(crate) fn serve(arguments: &[impl AsRef<OsStr>]) -> Result<Child> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(&program);
-        // The binary `larder` has the commands of the bench below `bench`.
-        if program.file_stem().is_none_or(|stem| stem != "larder-bench") {
-            command.arg("bench");
-        }
         // Where the server has its files: it is killed, so that it cannot remove them.
         let folder = tempfile::tempdir()?;
         command.arg("serve").args(arguments).env("TMPDIR", folder.path());

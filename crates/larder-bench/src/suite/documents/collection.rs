@@ -33,7 +33,7 @@ impl Collection {
 
     /// What a reader of the figures needs to know about the links.
     pub(crate) fn note(&self) -> String {
-        let count = crate::table::grouped(self.links.len() as u64);
+        let count = larder_terminal::grouped(self.links.len() as u64);
         match &self.file {
             Some(file) => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();

@@ -2,9 +2,9 @@
 
 use crate::rounds::{Runner, Sample, Value};
 use crate::suite::documents::Child;
-use crate::table::remark;
 use crate::tool::{peak_resident_bytes, resident_bytes};
 use anyhow::{Context, Result, ensure};
+use larder_terminal::remark;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -6,8 +6,8 @@ use super::proxies::{self, Proxy};
 use super::server::{self, Server, Usage};
 use crate::alloc::count_allocations;
 use crate::rounds::{Runner, Sample, Value};
-use crate::table::remark;
 use anyhow::Result;
+use larder_terminal::remark;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -4,10 +4,10 @@ use super::bare_loop::VALUE_BYTES;
 use super::subject::Subject;
 use crate::result::Figure;
 use crate::rounds::{self, Runner, Sample, Value};
-use crate::table::remark;
 use crate::tool::{Address, Outcome, RedisBenchmark, Report, SyscallCounter, Usage};
 use anyhow::Result;
 use indicatif::ProgressBar;
+use larder_terminal::remark;
 use std::rc::Rc;
 use std::time::Duration;
 

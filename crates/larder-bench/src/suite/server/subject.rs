@@ -93,11 +93,7 @@ impl Kind {
                 Ok(command)
             }
             Kind::BareLoop => {
-                let this = this_program()?;
-                let mut command = Command::new(&this);
-                if this.file_stem().is_some_and(|name| name == "larder") {
-                    command.arg("bench");
-                }
+                let mut command = Command::new(std::env::current_exe()?);
                 command.args(["bare-loop", &address.to_string()]);
                 Ok(command)
             }
@@ -109,21 +105,13 @@ impl Kind {
     }
 }
 
-/// The program that runs, which is `larder` or `larder-bench`.
-fn this_program() -> Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    match program.file_stem().and_then(|name| name.to_str()) {
-        Some("larder" | "larder-bench") => Ok(program),
-        _ => bail!("this program has no command bare-loop"),
-    }
-}
-
-/// The program that runs if it is `larder`, or else `larder` in its folder.
+/// The program `larder` in the folder of this one, so that both are of the same profile.
 pub(in crate::suite) fn larder() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let larder = this.with_file_name("larder");
     if !larder.is_file() {
-        bail!("{} does not exist: build the binary larder, too", larder.display());
+        let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+        bail!("{} does not exist; build it with `cargo build{profile} -p larder-cli`", larder.display());
     }
     Ok(larder)
 }

@@ -3,8 +3,8 @@
 use super::bare_loop::VALUE_BYTES;
 use super::subject::{Subject, key};
 use crate::rounds::{Sample, Value};
-use crate::table::remark;
 use anyhow::{Result, ensure};
+use larder_terminal::remark;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{Read, Write};

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// A parser for a flag that is a whole number.
 ///
 /// ```
-/// let parse = larder_bench::whole_number(1..=16);
+/// let parse = larder_terminal::whole_number(1..=16);
 /// assert_eq!(parse("7"), Ok(7));
 /// assert_eq!(parse("x"), Err("expected a whole number from 1 to 16".to_owned()));
 /// assert!(parse("17").is_err());
