@@ -3,6 +3,7 @@
 use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
 use crate::report::{self, ReportArgs};
+use crate::runner;
 use crate::serve::{self, ServeArgs};
 use crate::suite::{self, BareLoopArgs, RunArgs};
 use anyhow::Result;
@@ -29,27 +30,15 @@ pub enum BenchCommand {
     BareLoop(BareLoopArgs),
 }
 
-/// Flags that contradict each other. A command-line program exits with status 2 on this error.
-#[derive(Debug)]
-pub struct UsageError(pub(crate) String);
-
-impl std::fmt::Display for UsageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
-
 /// Executes a command. Results go to the standard output, progress to the standard error.
 ///
 /// # Errors
-/// A [`UsageError`] if the flags contradict each other. Otherwise: what could not be read, written or measured, or
+/// A [`UsageError`](crate::UsageError) if the flags contradict each other. Otherwise: what could not be read, written or measured, or
 /// which guarantee a cache violated.
 pub fn run(command: BenchCommand) -> Result<()> {
     match command {
-        BenchCommand::List => suite::list(),
-        BenchCommand::Run(args) => suite::run(&args),
+        BenchCommand::List => runner::list(),
+        BenchCommand::Run(args) => runner::run(&args),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Report(args) => report::run(&args),
         BenchCommand::HitRatio(args) => hit_ratio::run(&args),

@@ -1,7 +1,7 @@
 //! `compare`: the figures that two runs have in common, and their ratios.
 
+use crate::result::text::{format_number, format_spread};
 use crate::result::{Better, Figure, ResultFile, Spread, with_unit};
-use crate::suite::{format_number, format_spread};
 use anyhow::{Result, ensure};
 use clap::Args;
 use larder_terminal::{self, Table};

@@ -12,29 +12,29 @@
 //!
 //! The suites that measure the programs of Larder start the binary `larder` that lies beside the binary `larder-bench`.
 
-mod alloc;
-mod clock;
 mod command;
 mod compare;
 mod hit_ratio;
 mod lru;
-mod machine;
+mod measure;
 mod report;
 mod result;
-mod rounds;
+mod runner;
 mod serve;
 mod source;
 mod subject;
 mod suite;
 mod tool;
 mod trace;
+mod usage_error;
 mod workload;
 
-pub use alloc::CountingAllocator;
-pub use command::{BenchCommand, UsageError, run};
+pub use command::{BenchCommand, run};
 pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
+pub use measure::alloc::CountingAllocator;
 pub use report::ReportArgs;
 pub use serve::ServeArgs;
 pub use suite::{BareLoopArgs, RunArgs};
 pub use trace::Format;
+pub use usage_error::UsageError;

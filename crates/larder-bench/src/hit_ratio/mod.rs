@@ -23,7 +23,7 @@ use cache::Setup;
 use indicatif::ProgressBar;
 use larder_terminal::{self, Table, grouped};
 use optimum::Optimum;
-use replay::Row;
+use replay::{Replay, Row};
 
 /// The number of requests that each cache gets before the next one takes its turn.
 const CHUNK: usize = 1 << 14;
@@ -84,7 +84,8 @@ pub(crate) fn replay_all(
     bar.set_message("computing the optimum");
     let bound = optimum.max_hits(args.bytes) as f64 / total as f64;
 
-    let mut rows: Vec<Row> = replays.into_iter().map(|replay| replay.finish(args, total, bound)).collect();
+    let row = |replay: Replay| replay.finish(args.source().to_string(), args.capacity, total, bound);
+    let mut rows: Vec<Row> = replays.into_iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.hits));
     Ok(Outcome { rows, requests: total, bound })
 }

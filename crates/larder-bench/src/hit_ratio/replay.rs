@@ -1,6 +1,5 @@
 //! The replay of a trace through one cache, and the row of results.
 
-use super::HitRatioArgs;
 use super::cache::{self, LiveWeight, ReplayedCache, Value};
 use crate::trace::Request;
 use larder_engine::Policy;
@@ -57,17 +56,18 @@ impl Replay {
         }
     }
 
-    pub(super) fn finish(self, args: &HitRatioArgs, requests: u64, bound: f64) -> Row {
+    /// The results, over the trace of this name.
+    pub(super) fn finish(self, trace: String, capacity: u64, requests: u64, bound: f64) -> Row {
         Row {
             source: self.source.to_owned(),
             policy: self.policy.to_owned(),
-            trace: args.source().to_string(),
-            capacity: args.capacity,
+            trace,
+            capacity,
             requests,
             hits: self.hits,
             hit_ratio: self.hits as f64 / requests as f64,
             max_weight_seen: self.max_weight_seen,
-            within_capacity: self.max_weight_seen <= args.capacity,
+            within_capacity: self.max_weight_seen <= capacity,
             bound_hit_ratio: bound,
         }
     }

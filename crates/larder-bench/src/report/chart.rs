@@ -1,8 +1,8 @@
 //! Bar charts with spreads, as SVG with the colours of the page.
 
 use super::escape;
+use crate::result::text::format_number;
 use crate::result::{Better, Figure, with_unit};
-use crate::suite::format_number;
 use std::fmt::Write;
 
 const WIDTH: f64 = 460.0;

@@ -5,8 +5,9 @@
 mod chart;
 mod documents;
 
+use crate::result::grid;
+use crate::result::text::format_spread;
 use crate::result::{Figure, REPORT_FILE, ResultFile};
-use crate::suite::{format_spread, grid};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::fmt::Write;

@@ -45,7 +45,7 @@ fn names() -> Vec<&'static str> {
 }
 
 impl RunArgs {
-    pub(super) fn suites(&self) -> Vec<&'static dyn Suite> {
+    pub(crate) fn suites(&self) -> Vec<&'static dyn Suite> {
         let is_selected = |suite: &&dyn Suite| match &self.suites[..] {
             [] => suite.group().is_none(),
             names => names.iter().any(|name| name == suite.name() || suite.group() == Some(name)),
@@ -53,12 +53,12 @@ impl RunArgs {
         SUITES.iter().copied().filter(is_selected).collect()
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         Plan { quick: self.quick, seed: self.seed, pairs: self.pairs.clone(), traces: self.traces.clone() }
     }
 
     /// By default each run has its own folder, so that no run overwrites the results of another.
-    pub(super) fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         self.out.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FOLDER).join(seconds().to_string()))
     }

@@ -1,6 +1,6 @@
 //! Targets: limits for our figures, alone or relative to those of a peer in the same run.
 
-use super::format_number;
+use crate::result::text::format_number;
 use crate::result::{Better, Relation, ResultFile, Spread, Verdict, with_unit};
 
 /// The subject whose figures are judged.

@@ -119,8 +119,8 @@ mod tests {
         let id = std::process::id();
         let before = process_cpu(id).unwrap();
         let spin = || {
-            let start = crate::clock::thread_cpu();
-            while crate::clock::thread_cpu() - start < Duration::from_millis(100) {}
+            let start = crate::measure::clock::thread_cpu();
+            while crate::measure::clock::thread_cpu() - start < Duration::from_millis(100) {}
         };
         std::thread::spawn(spin).join().unwrap();
         let spent = process_cpu(id).unwrap() - before;

@@ -313,27 +313,15 @@ pub(super) const HOUSES: &[House] = &[
     House {
         name: "larder-bench",
         layers: &[
-            (
-                "basics",
-                &["alloc", "clock", "lru", "machine", "result", "rounds", "tool", "trace", "workload"],
-            ),
-            ("subjects", &["serve", "source", "subject"]),
-            ("suites", &["command", "compare", "hit_ratio", "report", "suite"]),
+            ("basics", &["lru", "result", "tool", "usage_error"]),
+            ("measurement", &["measure"]),
+            ("requests", &["trace", "workload"]),
+            ("subjects", &["source", "subject"]),
+            ("servers", &["serve"]),
+            ("suites", &["hit_ratio", "suite"]),
+            ("pages", &["compare", "report"]),
+            ("commands", &["command", "runner"]),
         ],
-        exceptions: &[
-            Exception::Circle {
-                files: &[
-                    "command.rs",
-                    "hit_ratio/args.rs",
-                    "hit_ratio/ours.rs",
-                    "hit_ratio/peers.rs",
-                    "hit_ratio/replay.rs",
-                ],
-            },
-            Exception::Circle { files: &["report/mod.rs", "suite/mod.rs"] },
-            Exception::Circle {
-                files: &["suite/http/graphql.rs", "suite/http/peer.rs", "suite/http/server.rs"],
-            },
-        ],
+        exceptions: &[],
     },
 ];

@@ -3,7 +3,7 @@
 use super::OURS;
 use crate::report::escape;
 use crate::result::ResultFile;
-use crate::suite::format_number;
+use crate::result::text::format_number;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

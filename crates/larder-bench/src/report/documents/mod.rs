@@ -9,9 +9,10 @@ mod rows;
 pub(super) use markdown::update;
 
 use super::{STYLE, chart, conditions, escape, table as grid_table};
+use crate::result::grid;
+use crate::result::text::format_spread;
 use crate::result::{Figure, ResultFile};
 use crate::suite::documents::{Chart, Column, Document, Picture, Row, Table};
-use crate::suite::{format_spread, grid};
 use anyhow::Result;
 use rows::Kind;
 use std::fmt::Write;

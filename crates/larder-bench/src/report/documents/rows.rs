@@ -2,8 +2,8 @@
 
 use super::OURS;
 use crate::result::ResultFile;
+use crate::result::text::{format_number, format_spread};
 use crate::suite::documents::{Column, Row, Table};
-use crate::suite::{format_number, format_spread};
 
 /// A row of figures.
 #[derive(Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! Runs of programs in interleaved rounds: each starts its servers anew, may fail or stall without an end of the suite, and
 //! tells how long it takes.
 
+use crate::measure::interrupt;
+use crate::measure::rounds::{Value, record};
 use crate::result::Remark;
-use crate::rounds::{Value, record};
 use crate::suite::Findings;
-use crate::suite::interrupt;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};

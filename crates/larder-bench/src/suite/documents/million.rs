@@ -1,8 +1,8 @@
 //! Document 0: a million pairs, as whole records and as slug and address.
 
 use super::case::{Case, Outcome};
-use crate::alloc;
-use crate::rounds::Value;
+use crate::measure::alloc;
+use crate::measure::rounds::Value;
 use crate::tool::output_within;
 use anyhow::{Context, Result, ensure};
 use larder_engine::Cache;

@@ -13,9 +13,11 @@
 use super::case::{self, Case, Outcome};
 use super::child::Child;
 use super::rounds;
+use crate::measure::interrupt;
+use crate::measure::rounds::Value;
 use crate::result::Better;
-use crate::rounds::Value;
-use crate::suite::{Findings, Plan, format_number, interrupt};
+use crate::result::text::format_number;
+use crate::suite::{Findings, Plan};
 use crate::tool::{Address, Outcome as Ending, RedisBenchmark, Usage};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;

@@ -10,9 +10,10 @@
 //! cache.
 
 use super::rounds;
-use crate::rounds::{self as runs, Value, record};
+use crate::measure::interrupt;
+use crate::measure::rounds::{self as runs, Value, record};
 use crate::suite::http::hit_runners;
-use crate::suite::{Findings, Plan, interrupt};
+use crate::suite::{Findings, Plan};
 use anyhow::Result;
 use indicatif::ProgressBar;
 

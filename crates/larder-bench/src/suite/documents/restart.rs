@@ -5,7 +5,7 @@ use super::case::{Case, Outcome};
 use super::child::Child;
 use super::collection::Collection;
 use super::http;
-use crate::rounds::Value;
+use crate::measure::rounds::Value;
 use crate::serve::READS_PATH;
 use anyhow::{Context, Result, ensure};
 use larder_process::{RedisServer, find_program};

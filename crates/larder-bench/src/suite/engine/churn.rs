@@ -6,7 +6,7 @@
 //! The cache starts empty and grows to its capacity. Entries expire all the time. Reads and writes alternate.
 
 use super::{Findings, Plan, Scale};
-use crate::clock::thread_cpu;
+use crate::measure::clock::thread_cpu;
 use crate::result::{Better, Figure};
 use crate::subject::{Expiring, Larder, Moka};
 use anyhow::Result;

@@ -4,8 +4,8 @@
 //! thread that spins and yields, its waiting. The numbers are those of `getrusage`, read per thread from `/proc`.
 
 use super::{Case, Findings, Plan, Scale, run_all};
-use crate::clock::Timing;
-use crate::rounds::{Sample, Value};
+use crate::measure::clock::Timing;
+use crate::measure::rounds::{Sample, Value};
 use crate::subject::{LockedMap, Readable, each_cache};
 use anyhow::Result;
 use indicatif::ProgressBar;

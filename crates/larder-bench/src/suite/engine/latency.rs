@@ -1,6 +1,6 @@
 //! Rounds in which each operation is timed separately.
 
-use crate::rounds::{Sample, Value};
+use crate::measure::rounds::{Sample, Value};
 use std::time::Instant;
 
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];

@@ -1,7 +1,7 @@
 //! Bytes per entry in addition to key and value.
 
 use super::{Findings, Plan, Scale};
-use crate::alloc;
+use crate::measure::alloc;
 use crate::result::{Better, Figure};
 use crate::subject::{Expiring, Larder, Moka, Writable, each_cache};
 use crate::workload::{Population, unused_key};

@@ -27,7 +27,7 @@ mod throughput;
 mod weights;
 
 use super::{Findings, Plan, Suite, Target};
-use crate::rounds::{self, Runner};
+use crate::measure::rounds::{self, Runner};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::Duration;

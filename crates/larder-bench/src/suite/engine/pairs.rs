@@ -1,10 +1,10 @@
 //! Slugs and addresses as the URL shortener stores them: the key in a `Box`, the value in an `Arc`.
 
 use super::{Case, Findings, Plan, Scale, run_all, with_headroom};
-use crate::alloc;
-use crate::clock::Timing;
+use crate::measure::alloc;
+use crate::measure::clock::Timing;
+use crate::measure::rounds::Sample;
 use crate::result::{Better, Figure};
-use crate::rounds::Sample;
 use crate::subject::{LockedMap, Writable, each_cache};
 use crate::workload::Pairs;
 use anyhow::Result;

@@ -1,7 +1,7 @@
 //! Rounds of many operations that are timed as a whole.
 
-use crate::clock::Timing;
-use crate::rounds::Sample;
+use crate::measure::clock::Timing;
+use crate::measure::rounds::Sample;
 use crate::subject::{Key, Readable, Value, Writable};
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};

@@ -1,8 +1,8 @@
 //! The hit ratio where entries differ in weight, as bodies of responses do: most have a kilobyte, a few have megabytes.
 
 use super::{Findings, Plan, Scale};
+use crate::measure::rounds::Value;
 use crate::result::Figure;
-use crate::rounds::Value;
 use crate::subject::{Hasher, Larder, Moka, QuickCache, Readable};
 use anyhow::Result;
 use indicatif::ProgressBar;

@@ -1,7 +1,7 @@
 //! GraphQL answers: a schema of async-graphql, which resolves a list of products for each request.
 
 use super::bodies::{Body, Content};
-use super::server::Kind;
+use super::kind::Kind;
 use anyhow::Result;
 use async_graphql::{EmptyMutation, EmptySubscription, Object, Request, Schema, SimpleObject};
 use axum::Router;
@@ -107,7 +107,7 @@ pub(super) fn router(kind: Kind, query: &str, cache: HttpCache) -> Result<Router
         }
         Kind::Encoded => Router::new().route(PATH, post(async move |body| resolved(body, None).await)),
         Kind::Cached | Kind::Full => {
-            let stored = async move |body| resolved(body, Some(Cached::ttl(super::server::TTL))).await;
+            let stored = async move |body| resolved(body, Some(Cached::ttl(super::kind::TTL))).await;
             let rules = BodyRules::new().route(PATH, BodyRule::graphql());
             cache.layer().body_rules(rules).in_front_of(Router::new().route(PATH, post(stored)))
         }

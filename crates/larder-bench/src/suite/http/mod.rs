@@ -23,6 +23,7 @@
 mod bodies;
 mod client;
 mod graphql;
+mod kind;
 #[cfg(feature = "bench-peers")]
 mod peer;
 mod proxies;
@@ -31,13 +32,14 @@ mod server;
 mod workload;
 
 use super::{Findings, Plan, Suite, Target};
-use crate::machine::on_one_processor;
+use crate::measure::machine::on_one_processor;
+use crate::measure::rounds::{self, Runner};
 use crate::result::Figure;
-use crate::rounds::{self, Runner};
 use anyhow::{Context, Result};
 use bodies::{Body, Content};
 use client::Targets;
 use indicatif::ProgressBar;
+use kind::Kind;
 use std::time::Duration;
 use workload::Subject;
 
@@ -155,7 +157,7 @@ fn one_client(scale: &Scale, body: &Body, bar: &ProgressBar) -> Result<Vec<Figur
     let mut figures = hits(scale, body, 1, bar)?;
     if let Content::Value(_) = body.content {
         let (workload, requests) = (format!("miss-{}", body.name), scale.requests(body, 1).min(2_000));
-        let own = Subject::own(body, &[server::Kind::Full, server::Kind::Encoded])?;
+        let own = Subject::own(body, &[Kind::Full, Kind::Encoded])?;
         let mut runners = workload::runners(own, Targets::New(0), 1, requests, body.size)?;
         figures.extend(rounds::run(&workload, &mut runners, ROUNDS, bar)?);
     }
@@ -180,7 +182,7 @@ fn hits(scale: &Scale, body: &Body, clients: usize, bar: &ProgressBar) -> Result
 /// connections. Before they start, a value for each subject and its first request.
 pub(super) fn hit_runners(name: &str, clients: usize, bytes: usize) -> Result<HitRunners> {
     let body = bodies::all(usize::MAX).find(|body| body.name == name).context("no such body")?;
-    let subjects = Subject::own(&body, &[server::Kind::Cached, server::Kind::Encoded])?;
+    let subjects = Subject::own(&body, &[Kind::Cached, Kind::Encoded])?;
     let first = subjects
         .iter()
         .map(|subject| Ok((subject.name(), workload::first_answer(subject, body.size)?)))

@@ -1,7 +1,7 @@
 //! The peer: `tower-http-cache`, a response cache as a tower layer, over its store in memory.
 
 use super::bodies::Value;
-use super::server::TTL;
+use super::kind::TTL;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;

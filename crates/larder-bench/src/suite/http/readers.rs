@@ -1,6 +1,6 @@
 //! One large object and many slow clients: what the server holds in memory beside the object.
 
-use crate::rounds::{Runner, Sample, Value};
+use crate::measure::rounds::{Runner, Sample, Value};
 use crate::suite::documents::Child;
 use crate::tool::{peak_resident_bytes, resident_bytes};
 use anyhow::{Context, Result, ensure};

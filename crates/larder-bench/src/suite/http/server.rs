@@ -2,7 +2,8 @@
 
 use super::bodies::{Body, Content, Value};
 use super::graphql;
-use crate::clock::thread_cpu;
+use super::kind::{Kind, TTL};
+use crate::measure::clock::thread_cpu;
 use anyhow::Result;
 use axum::Router;
 use axum::extract::Request;
@@ -24,7 +25,6 @@ use tokio::sync::oneshot;
 use tower::Service;
 use tower::make::Shared;
 
-pub(super) const TTL: Duration = Duration::from_secs(3_600);
 /// Room for one response of every size.
 const CACHE_BYTES: u64 = 1 << 30;
 /// How many responses the store of misses holds, beside some of the least bytes.
@@ -32,34 +32,7 @@ const FULL_RESPONSES: u64 = 8;
 const LEAST_BYTES: u64 = 1 << 20;
 const MAX_BODY_BYTES: usize = 256 << 20;
 
-/// What a server does for a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The handler encodes the value for each request; `larder-http` in front of the router stores the responses.
-    Cached,
-    /// The same with a small store. Once it is full, each new response displaces another, as in a store that has run
-    /// for a while; until then, most of the time of a large response is that in which the system hands out new memory.
-    Full,
-    /// The handler encodes the value for each request.
-    Encoded,
-    /// The handler returns bytes that were encoded before: what no cache can beat with this framework.
-    Bare,
-    /// A layer of another crate, in front of the same handler.
-    #[cfg(feature = "bench-peers")]
-    Peer,
-}
-
 impl Kind {
-    pub(super) fn subject(self) -> &'static str {
-        match self {
-            Kind::Cached | Kind::Full => "larder",
-            Kind::Encoded => "no cache",
-            Kind::Bare => "axum",
-            #[cfg(feature = "bench-peers")]
-            Kind::Peer => "tower-http-cache",
-        }
-    }
-
     fn router(self, body: &Body) -> Result<Router> {
         let max_bytes = match self {
             Kind::Full => FULL_RESPONSES * body.size as u64 + LEAST_BYTES,

@@ -2,10 +2,11 @@
 
 use super::bodies::{Body, Content};
 use super::client::{Client, Received, Targets};
+use super::kind;
 use super::proxies::{self, Proxy};
-use super::server::{self, Server, Usage};
-use crate::alloc::count_allocations;
-use crate::rounds::{Runner, Sample, Value};
+use super::server::{Server, Usage};
+use crate::measure::alloc::count_allocations;
+use crate::measure::rounds::{Runner, Sample, Value};
 use anyhow::Result;
 use larder_terminal::remark;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 /// A server of this process, or a proxy and its origin.
 pub(super) enum Subject {
-    Own(server::Kind, Server),
+    Own(kind::Kind, Server),
     Proxy { kind: proxies::Kind, proxy: Proxy, _origin: Server },
 }
 
@@ -21,15 +22,15 @@ impl Subject {
     /// Starts every subject that is installed and can answer with this body from a cache, or without one if
     /// `has_uncached`.
     pub(super) fn all(body: &Body, has_uncached: bool) -> Result<Vec<Subject>> {
-        use server::Kind::{Bare, Cached, Encoded};
-        let kinds: &[server::Kind] = if has_uncached { &[Cached, Encoded, Bare] } else { &[Cached, Bare] };
+        use kind::Kind::{Bare, Cached, Encoded};
+        let kinds: &[kind::Kind] = if has_uncached { &[Cached, Encoded, Bare] } else { &[Cached, Bare] };
         let mut subjects = Self::own(body, kinds)?;
         if let Content::Graphql(_) = body.content {
             // The proxies store no responses to POST.
             return Ok(subjects);
         }
         #[cfg(feature = "bench-peers")]
-        subjects.extend(Self::own(body, &[server::Kind::Peer])?);
+        subjects.extend(Self::own(body, &[kind::Kind::Peer])?);
         for kind in proxies::Kind::ALL {
             let origin = Server::start(Bare, body)?;
             if let Some(proxy) = Proxy::start(kind, origin.address())? {
@@ -39,7 +40,7 @@ impl Subject {
         Ok(subjects)
     }
 
-    pub(super) fn own(body: &Body, kinds: &[server::Kind]) -> Result<Vec<Subject>> {
+    pub(super) fn own(body: &Body, kinds: &[kind::Kind]) -> Result<Vec<Subject>> {
         kinds.iter().map(|kind| Ok(Subject::Own(*kind, Server::start(*kind, body)?))).collect()
     }
 

@@ -19,7 +19,7 @@ mod shortener;
 
 use super::documents::{Case, Child, Collection, Outcome, run_cases};
 use super::{Findings, Plan, Suite, Target};
-use crate::rounds::Value;
+use crate::measure::rounds::Value;
 use crate::tool::{Ab, Wrk, WrkRequest, process_cpu, program_name, version_of};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;

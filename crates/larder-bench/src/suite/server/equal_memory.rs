@@ -3,7 +3,7 @@
 
 use super::subject::{Kind, Subject};
 use crate::hit_ratio::Source;
-use crate::rounds::Value;
+use crate::measure::rounds::Value;
 use crate::suite::{Findings, Plan, hit_ratio};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;

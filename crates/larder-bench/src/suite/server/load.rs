@@ -2,8 +2,8 @@
 
 use super::bare_loop::VALUE_BYTES;
 use super::subject::Subject;
+use crate::measure::rounds::{self, Runner, Sample, Value};
 use crate::result::Figure;
-use crate::rounds::{self, Runner, Sample, Value};
 use crate::tool::{Address, Outcome, RedisBenchmark, Report, SyscallCounter, Usage};
 use anyhow::Result;
 use indicatif::ProgressBar;

@@ -3,7 +3,7 @@
 
 use super::bare_loop::VALUE_BYTES;
 use super::subject::{Kind, start_all};
-use crate::rounds::Value;
+use crate::measure::rounds::Value;
 use crate::suite::Findings;
 use crate::tool::resident_bytes;
 use anyhow::Result;

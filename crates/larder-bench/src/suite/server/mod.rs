@@ -31,7 +31,7 @@ mod subject;
 mod transaction;
 
 use super::{Findings, Plan, Suite, Target};
-use crate::rounds::{self, Runner};
+use crate::measure::rounds::{self, Runner};
 use crate::tool::SyscallCounter;
 use anyhow::{Result, ensure};
 pub use bare_loop::BareLoopArgs;
@@ -253,7 +253,9 @@ fn half_load(
     };
     let mut runners: Vec<Runner> = subjects.iter().map(runner).collect();
     findings.figures.extend(rounds::run(HALF_LOAD, &mut runners, scale.rounds, bar)?);
-    findings.notes.push(format!("{HALF_LOAD}: {} requests per second.", super::format_number(rate)));
+    findings
+        .notes
+        .push(format!("{HALF_LOAD}: {} requests per second.", crate::result::text::format_number(rate)));
     Ok(())
 }
 

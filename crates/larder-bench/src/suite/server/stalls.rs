@@ -11,8 +11,9 @@
 
 use super::open_loop::{Pace, send_until};
 use super::subject::{Kind, Subject};
-use crate::rounds::{Value, record};
-use crate::suite::{Findings, Plan, Suite, Target, format_number};
+use crate::measure::rounds::{Value, record};
+use crate::result::text::format_number;
+use crate::suite::{Findings, Plan, Suite, Target};
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -2,7 +2,7 @@
 
 use super::bare_loop::VALUE_BYTES;
 use super::subject::{Subject, key};
-use crate::rounds::{Sample, Value};
+use crate::measure::rounds::{Sample, Value};
 use anyhow::{Result, ensure};
 use larder_terminal::remark;
 use rand::rngs::StdRng;

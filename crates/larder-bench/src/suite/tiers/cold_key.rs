@@ -1,7 +1,7 @@
 //! Ten thousand callers fetch one key that no tier has.
 
 use super::{Findings, ROUNDS, Scale};
-use crate::rounds::{self, Runner, Sample, Value};
+use crate::measure::rounds::{self, Runner, Sample, Value};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use larder::{Cache, Reach, View};

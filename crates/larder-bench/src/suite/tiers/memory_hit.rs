@@ -2,9 +2,9 @@
 
 use super::subject::{InMemory, Larder};
 use super::{Findings, ROUNDS, Scale};
-use crate::alloc::count_allocations;
-use crate::clock::Timing;
-use crate::rounds::{self, Runner, Sample, Value};
+use crate::measure::alloc::count_allocations;
+use crate::measure::clock::Timing;
+use crate::measure::rounds::{self, Runner, Sample, Value};
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::hint::black_box;

@@ -2,8 +2,8 @@
 
 use super::memory_hit::runtime;
 use super::{Findings, ROUNDS, Scale};
-use crate::clock::Timing;
-use crate::rounds::{self, Runner, Sample};
+use crate::measure::clock::Timing;
+use crate::measure::rounds::{self, Runner, Sample};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use larder::{Cache, Raw, View};

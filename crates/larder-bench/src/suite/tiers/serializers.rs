@@ -1,8 +1,8 @@
 //! Codecs and compressions: encoding a value for Redis, and decoding it.
 
 use super::{Findings, ROUNDS, Scale};
-use crate::clock::Timing;
-use crate::rounds::{self, Runner, Sample, Value};
+use crate::measure::clock::Timing;
+use crate::measure::rounds::{self, Runner, Sample, Value};
 use crate::workload::{catalogue, map_of_26};
 use anyhow::Result;
 use indicatif::ProgressBar;

@@ -1,8 +1,8 @@
 //! Our library under the loads of document 2: one caller on one thread, as in Ruby.
 
 use super::Servers;
-use crate::alloc::count_allocations;
-use crate::rounds::Value;
+use crate::measure::alloc::count_allocations;
+use crate::measure::rounds::Value;
 use crate::suite::documents::case::{Case, Outcome, Run};
 use anyhow::{Result, ensure};
 use larder::{Cache, Codec, Format, Raw, View};

@@ -1,7 +1,7 @@
 //! The stores of Ruby, each in a process of its own.
 
 use super::{PROGRAMS, Servers};
-use crate::rounds::Value;
+use crate::measure::rounds::Value;
 use crate::suite::documents::case::{Case, Outcome};
 use crate::suite::documents::is_installed as is_present;
 use crate::tool::output_within;

@@ -5,8 +5,8 @@ mod experiments;
 
 use super::Findings;
 use super::subject::{FetchThrough, InMemory, Larder, Moka, OverRedis, QuickCache};
+use crate::measure::rounds::{self, Runner, Sample, Value};
 use crate::result::OCCURRED;
-use crate::rounds::{self, Runner, Sample, Value};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use larder_process::RedisServer;

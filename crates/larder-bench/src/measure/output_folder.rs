@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 /// The folder of the result files. A run that writes nothing removes the folders that it has created.
 #[derive(Clone, Debug)]
-pub(super) struct OutputFolder {
+pub(crate) struct OutputFolder {
     path: PathBuf,
     /// The folders that did not exist before, the innermost first.
     created: Vec<PathBuf>,
 }
 
 impl OutputFolder {
-    pub(super) fn create(path: PathBuf) -> Result<OutputFolder> {
+    pub(crate) fn create(path: PathBuf) -> Result<OutputFolder> {
         let missing =
             path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
         let created = missing.map(Path::to_owned).collect();
@@ -28,12 +28,12 @@ impl OutputFolder {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes what was created and has no file.
-    pub(super) fn remove_if_empty(&self) {
+    pub(crate) fn remove_if_empty(&self) {
         // The system refuses to remove a folder that is not empty.
         self.created.iter().for_each(|folder| _ = remove_dir(folder));
     }

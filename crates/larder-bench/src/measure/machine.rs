@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Has the versions with which this program was built.
-const LOCK_FILE: &str = include_str!("../../../Cargo.lock");
+const LOCK_FILE: &str = include_str!("../../../../Cargo.lock");
 
 pub(crate) fn machine() -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -1,5 +1,8 @@
 //! The result file of a suite: every round of every figure, and the conditions of the run.
 
+pub(crate) mod grid;
+pub(crate) mod text;
+
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -304,7 +307,7 @@ pub(crate) mod tests {
             date: "today".to_owned(),
             commit: None,
             debug_build: false,
-            machine: crate::machine::machine(),
+            machine: crate::measure::machine::machine(),
             versions: BTreeMap::new(),
             notes: Vec::new(),
             figures,

@@ -1,6 +1,6 @@
 //! Runs workloads in rounds. The subjects take turns, so that disturbances of the machine affect all of them.
 
-use crate::clock::Timing;
+use crate::measure::clock::Timing;
 use crate::result::{Better, Figure};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;

@@ -1,6 +1,6 @@
 //! The figures of a workload as rows of text, for the terminal and the report.
 
-use super::format_spread;
+use crate::result::text::format_spread;
 use crate::result::{Figure, OCCURRED, ResultFile, with_unit};
 
 /// The text of a cell without a figure: the subject has no API for the experiment.

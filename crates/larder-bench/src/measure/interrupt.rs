@@ -3,7 +3,7 @@
 //! A suite that takes an hour ends after its current measurement, and what was measured is kept. Others end at once. In either
 //! case nothing is left: child processes and temporary folders would outlive a process that ends without destructors.
 
-use super::output::OutputFolder;
+use super::output_folder::OutputFolder;
 use anyhow::{Context, Result};
 use std::fs::{Permissions, remove_dir_all};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 /// measurement; the second ends the program in any case. The exit status is 128 plus the number of the signal.
 ///
 /// All temporary folders of the process are in the returned one, so that it can be removed with them.
-pub(super) fn listen(output: &OutputFolder) -> Result<TempDir> {
+pub(crate) fn listen(output: &OutputFolder) -> Result<TempDir> {
     let mut folder = tempfile::Builder::new();
     // Servers that run as another user have folders in it.
     folder.prefix("larder-bench-").permissions(Permissions::from_mode(0o711));
@@ -55,13 +55,13 @@ pub(super) fn listen(output: &OutputFolder) -> Result<TempDir> {
 }
 
 /// Whether the suite that runs now keeps what it has measured: the first signal ends it after its current measurement.
-pub(super) fn wait_for_measurement(waits: bool) {
+pub(crate) fn wait_for_measurement(waits: bool) {
     WAITS_FOR_MEASUREMENT.store(waits, Ordering::Relaxed);
 }
 
 /// Returns unless a signal is ending the program: the children that it kills let the measurement fail, which is no error to
 /// report.
-pub(super) fn await_exit() {
+pub(crate) fn await_exit() {
     while EXITING.load(Ordering::Relaxed) {
         std::thread::park();
     }
