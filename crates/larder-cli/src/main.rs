@@ -3,41 +3,27 @@
 // They panic if the output is closed or its disk is full.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod admin_port;
-mod allocator;
-mod args;
-mod config_file;
-mod data_folder;
-mod explainers;
-mod export;
-mod files;
-mod import;
-mod listen;
-mod option_sources;
+mod commands;
+mod flags;
+mod options;
 mod output;
 mod parts;
-mod remote;
-mod settings;
-mod signals;
-mod sources;
-mod startup_pages;
-mod supervisor;
-mod token;
-mod up;
-mod usage;
-mod values;
-mod variables;
+mod process;
 
 use anyhow::Result;
-use args::{Cli, Command, LinksCommand};
 use clap::CommandFactory;
-use option_sources::GivenOptions;
-use settings::File;
+use commands::{export, import, remote, token, up};
+use flags::{Cli, Command, LinksCommand};
+use options::option_sources::GivenOptions;
+use options::settings::File;
+use options::wrong_usage::WrongUsage;
+use options::{settings, usage, variables};
+use output::one_line;
+use process::allocator;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use usage::WrongUsage;
 
 fn main() -> ExitCode {
     allocator::give_memory_back_soon();
@@ -107,14 +93,6 @@ impl Command {
             Command::Completions { .. } => "completions",
         }
     }
-}
-
-/// An error and its causes in one line. A cause that the error itself contains is not repeated.
-fn one_line(error: &anyhow::Error) -> String {
-    let texts = error.chain().map(|cause| cause.to_string());
-    let line =
-        texts.reduce(|line, cause| if line.ends_with(&cause) { line } else { format!("{line}: {cause}") });
-    line.unwrap_or_default().trim_end().replace('\n', " ")
 }
 
 /// Warnings and errors go to stderr; `LARDER_LOG=debug` shows more.

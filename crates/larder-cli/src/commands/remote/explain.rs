@@ -2,11 +2,11 @@
 
 use super::client::AdminClient;
 use super::printable;
-use crate::args::ExplainFlags;
+use crate::commands::up::percent_encode;
+use crate::flags::ExplainFlags;
+use crate::options::settings::File;
 use crate::output::print;
 use crate::parts::runtime;
-use crate::settings::File;
-use crate::up::percent_encode;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};

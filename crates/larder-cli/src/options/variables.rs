@@ -1,7 +1,7 @@
 //! Environment variables with our prefix that no option reads: a misspelt one would be ignored in silence.
 
-use crate::args::Cli;
-use crate::config_file::similar;
+use crate::flags::Cli;
+use crate::options::config_file::similar;
 use clap::{Command, CommandFactory};
 use std::collections::BTreeSet;
 

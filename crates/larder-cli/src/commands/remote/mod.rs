@@ -5,7 +5,6 @@ mod explain;
 mod purge;
 mod stats;
 
-pub(crate) use client::admin_authority;
 pub(crate) use explain::run as explain;
 pub(crate) use purge::run as purge;
 pub(crate) use stats::run as stats;

@@ -1,21 +1,23 @@
 //! Starts the parts: binds their addresses, and serves until a stop is requested.
 
-use crate::admin_port;
-use crate::data_folder;
-use crate::explainers;
-use crate::files::{ADMIN_CONNECTIONS, Shares};
-use crate::listen::ListenAddress;
-use crate::option_sources::OptionSources;
+pub(crate) mod data_folder;
+pub(crate) mod explainers;
+pub(crate) mod sources;
+pub(crate) mod startup_pages;
+
+use crate::options::option_sources::OptionSources;
+use crate::options::settings::{self, AdminPort};
 use crate::output::print;
-use crate::settings::{self, AdminPort};
-use crate::signals;
-use crate::sources::{self, CurrentStats};
-use crate::startup_pages;
-use crate::supervisor::{HealthHandle, Supervisor};
+use crate::process::admin_port;
+use crate::process::files::{ADMIN_CONNECTIONS, Shares};
+use crate::process::listen::ListenAddress;
+use crate::process::signals;
+use crate::process::supervisor::{HealthHandle, Supervisor};
 use anyhow::{Context, Error, Result};
 use larder_admin::{Registry, Token};
 use larder_links::{Deps, Links, LinksError};
 use larder_server::{Server, ServerError, Store};
+use sources::CurrentStats;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::net::SocketAddr;

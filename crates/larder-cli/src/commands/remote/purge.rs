@@ -1,10 +1,10 @@
 //! `larder purge`: purges a part of a running Larder.
 
 use super::client::AdminClient;
-use crate::args::PurgeFlags;
+use crate::flags::PurgeFlags;
+use crate::options::settings::File;
 use crate::output::print;
 use crate::parts::runtime;
-use crate::settings::File;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 

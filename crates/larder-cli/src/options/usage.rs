@@ -1,28 +1,12 @@
 //! Errors of the command line: each names where the wrong value is from, and what is expected.
 
-use crate::args::Cli;
-use crate::option_sources::GivenOptions;
+use crate::flags::Cli;
+use crate::options::option_sources::GivenOptions;
+use crate::options::wrong_usage::WrongUsage;
 use crate::output::exit;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Error, FromArgMatches};
-use larder_links::import::SourceFormat;
-use larder_server::MemoryPolicy;
 use std::ffi::OsString;
-use std::fmt;
-use std::ops::RangeInclusive;
-
-/// Wrong usage that only a part finds: a flag or a variable has a text that it cannot parse. The exit status is 2.
-#[derive(Debug)]
-pub(crate) struct WrongUsage(pub(crate) String);
-
-impl fmt::Display for WrongUsage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for WrongUsage {}
 
 /// The error of `larder bench`, with the command that does the same.
 pub(crate) fn bench_moved(words: &[OsString]) -> WrongUsage {
@@ -41,23 +25,6 @@ pub(crate) fn parse() -> (Cli, GivenOptions) {
         Ok((cli, GivenOptions::of(&matches)))
     });
     parsed.unwrap_or_else(|error| exit("larder", &with_variable(error, std::env::args_os().skip(1))))
-}
-
-/// A parser of policies, whose names a shell completes.
-pub(crate) fn policy() -> impl TypedValueParser<Value = MemoryPolicy> {
-    PossibleValuesParser::new(MemoryPolicy::ALL.map(MemoryPolicy::name))
-        .try_map(|name| name.parse::<MemoryPolicy>())
-}
-
-/// A parser of the formats of an import, whose names a shell completes.
-pub(crate) fn source_format() -> impl TypedValueParser<Value = SourceFormat> {
-    PossibleValuesParser::new(SourceFormat::ALL.map(SourceFormat::as_str))
-        .try_map(|name| name.parse::<SourceFormat>())
-}
-
-/// A parser of whole numbers whose range the part checks that they are for. The range is for the message.
-pub(crate) fn count(range: RangeInclusive<usize>) -> impl Fn(&str) -> Result<usize, String> + Clone {
-    move |text| text.parse().map_err(|_| larder_terminal::expected(&range))
 }
 
 /// An error about a flag whose value is that of an environment variable names the variable.

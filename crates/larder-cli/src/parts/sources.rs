@@ -1,6 +1,6 @@
 //! The sources of the dashboard: convert the statistics of the parts into samples.
 
-use crate::supervisor::{HealthHandle, State};
+use crate::process::supervisor::{HealthHandle, State};
 use larder_admin::{Degradation, Figure, Registry, Sample, Tier, Unit};
 use larder_http::TopKey;
 use larder_links::{Links, StoreError, StoreHealth};

@@ -1,10 +1,10 @@
 //! API tokens of the URL shortener: the commands that create, list and remove them, and the initial token of `larder
 //! up`.
 
-use crate::args::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
+use crate::flags::{DatabaseFlag, LinksFlags, LinksOptions, TokenCommand};
+use crate::options::settings::{self, File};
 use crate::output::{PRINT_FAILURE, print, remark};
 use crate::parts::{database_error, runtime};
-use crate::settings::{self, File};
 use anyhow::{Context, Error, Result, bail};
 use larder_links::{Scope, Store};
 use std::io::{ErrorKind, Write};

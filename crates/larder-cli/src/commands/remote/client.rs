@@ -3,8 +3,7 @@
 use anyhow::{Context, Result, bail};
 use axum::body::Bytes;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::uri::Authority;
-use axum::http::{Method, Request, Uri};
+use axum::http::{Method, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -21,20 +20,6 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 pub(super) struct AdminClient {
     authority: String,
     client: Client<HttpConnector, Full<Bytes>>,
-}
-
-/// Parses the URL of an admin port, such as `http://127.0.0.1:8081`, to its `HOST:PORT`.
-pub(crate) fn admin_authority(url: &str) -> Result<String, String> {
-    let uri: Option<Uri> = url.parse().ok();
-    let is_origin = |uri: &Uri| {
-        uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none()
-    };
-    let authority = uri.filter(is_origin).and_then(|uri| uri.into_parts().authority);
-    // Without a user; a port that is no number up to 65535 would be ignored.
-    let is_address =
-        |own: &Authority| own.as_str() == own.host() || (own.port().is_some() && !own.as_str().contains('@'));
-    let authority = authority.filter(is_address).map(|authority| authority.as_str().to_owned());
-    authority.ok_or_else(|| "expected http://HOST:PORT".to_owned())
 }
 
 impl AdminClient {
@@ -91,26 +76,4 @@ fn root_cause(error: &dyn Error) -> String {
         cause = source;
     }
     cause.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// With a port that is none, the client connected to port 80.
-    #[test]
-    fn admin_authority_has_a_host_and_may_have_a_port() {
-        for (url, authority) in [
-            ("http://127.0.0.1:8081", "127.0.0.1:8081"),
-            ("http://[::1]:8081/", "[::1]:8081"),
-            ("http://localhost", "localhost"),
-        ] {
-            assert_eq!(admin_authority(url).as_deref(), Ok(authority), "{url}");
-        }
-        for wrong in
-            ["", "localhost:8081", "https://a", "http://a:99999", "http://a:", "http://a/b", "http://a@b"]
-        {
-            assert!(admin_authority(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! A section has the keys of a part and keys of the command line. A key is looked up in both, and a misspelt one gets a
 //! suggestion.
 
-use crate::values::{self, ADDRESS_FORM};
+use crate::flags::values::{self, ADDRESS_FORM};
 use anyhow::{Result, anyhow, bail};
 use larder_server::ByteSize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};

@@ -8,18 +8,20 @@
 //!
 //! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
-use crate::admin_port;
-use crate::data_folder;
-use crate::explainers;
-use crate::files::{ADMIN_CONNECTIONS, Shares};
-use crate::listen::ListenAddress;
+use crate::commands::token;
+use crate::commands::token::InitialToken;
+use crate::options::settings;
 use crate::output::{print, remark};
+use crate::parts::data_folder;
+use crate::parts::explainers;
+use crate::parts::sources::{self, CurrentStats};
+use crate::parts::startup_pages;
 use crate::parts::{bind_server, open_links, open_store, runtime};
-use crate::settings;
-use crate::sources::{self, CurrentStats};
-use crate::supervisor::{Stop, Supervisor};
-use crate::token::InitialToken;
-use crate::{signals, startup_pages, token};
+use crate::process::admin_port;
+use crate::process::files::{ADMIN_CONNECTIONS, Shares};
+use crate::process::listen::ListenAddress;
+use crate::process::signals;
+use crate::process::supervisor::{Stop, Supervisor};
 use anyhow::Result;
 use larder_admin::{Registry, Token};
 use larder_links::Links;

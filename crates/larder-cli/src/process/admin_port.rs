@@ -1,6 +1,6 @@
 //! The admin port of a process: the dashboard, the metrics and the API of its parts.
 
-use crate::supervisor::{Stop, Supervisor};
+use crate::process::supervisor::{Stop, Supervisor};
 use anyhow::Result;
 use axum::Router;
 use larder_admin::{Admin, Registry, Token};

@@ -3,9 +3,9 @@
 //! Some values are wrong only for a part: it cannot parse a text, cannot bind an address, or cannot open a file. Such an error
 //! names the option. Here it gets the source of its value, so that nobody has to search for it.
 
-use crate::args::Cli;
-use crate::one_line;
-use crate::usage::WrongUsage;
+use crate::flags::Cli;
+use crate::options::wrong_usage::WrongUsage;
+use crate::output::one_line;
 use anyhow::Error;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};

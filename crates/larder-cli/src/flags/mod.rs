@@ -1,8 +1,7 @@
 //! The command line: commands, flags and their help. Defaults are applied in `settings`.
 
-use crate::remote::admin_authority;
-use crate::usage::{count, policy, source_format};
-use crate::values::address;
+pub(crate) mod values;
+
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -14,6 +13,7 @@ use larder_terminal::whole_number;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use values::{address, admin_authority, count, policy, source_format};
 
 /// The largest row number of SQLite.
 const MAX_TOKEN_ID: u64 = i64::MAX as u64;

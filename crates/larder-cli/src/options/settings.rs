@@ -1,10 +1,10 @@
 //! The settings of the parts. Precedence: flags, environment (both parsed by `args`), configuration file, defaults.
 
-use crate::args::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptions, UpFlags};
-use crate::config_file;
-use crate::listen::ListenAddress;
-use crate::option_sources::{GivenOptions, OptionSources};
-use crate::values;
+use crate::flags::values;
+use crate::flags::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptions, UpFlags};
+use crate::options::config_file;
+use crate::options::option_sources::{GivenOptions, OptionSources};
+use crate::process::listen::ListenAddress;
 use anyhow::{Context, Result, anyhow, bail};
 use larder_links::host_names;
 use larder_server::Password;
@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// The reference configuration, which `larder config` prints.
-pub(crate) const REFERENCE: &str = include_str!("../../../config/larder.toml");
+pub(crate) const REFERENCE: &str = include_str!("../../../../config/larder.toml");
 
 const ADMIN_PORT: u16 = 8081;
 const LINKS_PORT: u16 = 8080;
@@ -308,7 +308,7 @@ impl ListenAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config_file::keys_of;
+    use crate::options::config_file::keys_of;
     use larder_server::MemoryPolicy;
 
     #[test]

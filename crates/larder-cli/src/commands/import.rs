@@ -1,9 +1,9 @@
 //! `larder links import`: imports a CSV file, shows the progress, and lists the invalid rows.
 
-use crate::args::{ImportFlags, LinksFlags, LinksOptions};
+use crate::flags::{ImportFlags, LinksFlags, LinksOptions};
+use crate::options::settings;
 use crate::output::print;
 use crate::parts::{database_error, runtime};
-use crate::settings;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use larder_links::import::{Destination, ImportError, Progress, Report, import};

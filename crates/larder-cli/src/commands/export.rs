@@ -1,10 +1,10 @@
 //! `larder links export` and `larder links backup`: the links as text, and the database as it is.
 
-use crate::args::{DatabaseFlag, ExportFlags};
+use crate::commands::token::open_store;
+use crate::flags::{DatabaseFlag, ExportFlags};
+use crate::options::settings::File;
 use crate::output::PRINT_FAILURE;
 use crate::parts::runtime;
-use crate::settings::File;
-use crate::token::open_store;
 use anyhow::{Context, Result};
 use larder_links::Store;
 use larder_links::export::{self, Export};

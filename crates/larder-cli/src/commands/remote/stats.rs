@@ -2,10 +2,10 @@
 
 use super::client::AdminClient;
 use super::printable;
-use crate::args::StatsFlags;
+use crate::flags::StatsFlags;
+use crate::options::settings::File;
 use crate::output::print;
 use crate::parts::runtime;
-use crate::settings::File;
 use anyhow::Result;
 use larder_terminal::Table;
 use serde_json::Value;

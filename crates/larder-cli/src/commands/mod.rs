@@ -1,0 +1,7 @@
+//! The commands, but for those that start one part alone.
+
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod remote;
+pub(crate) mod token;
+pub(crate) mod up;
