@@ -5,7 +5,7 @@
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
 //!                                         the shared tier run twice: on redis-server, and on the built `larder server`
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
-//! cargo xtask check                       only the checks of the tree: dependencies, licences, documents, words, figures
+//! cargo xtask check                       only the checks of the tree: dependencies, layers, licences, documents
 //! cargo xtask guard [--accept] [--no-build]
 //!                                         compares the instructions of the hot paths with xtask/guard.json, or replaces
 //!                                         that; --no-build counts those of the last build
@@ -16,7 +16,6 @@
 
 mod check;
 mod examples;
-mod figures;
 mod guard;
 mod install;
 mod on_larder;
@@ -49,8 +48,8 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all().map(|()| println!("the tree passes all checks")),
-        ["docs"] => docs(),
-        ["docs", "--pictures"] => docs().and_then(|()| pictures::take()),
+        ["docs"] => stages::write_documents(),
+        ["docs", "--pictures"] => stages::write_documents().and_then(|()| pictures::take()),
         ["guard", flags @ ..] if flags.iter().all(|flag| ["--accept", "--no-build"].contains(flag)) => {
             if !flags.contains(&"--no-build") {
                 stages::build()?;
@@ -62,10 +61,4 @@ fn run(words: &[&str]) -> Result<()> {
             "usage: cargo xtask test [--install] [--soak] | sanitize | check | guard [--accept] [--no-build] | docs [--pictures] | install"
         ),
     }
-}
-
-/// Updates everything in the documentation that comes from results.
-fn docs() -> Result<()> {
-    figures::write()?;
-    stages::write_documents()
 }

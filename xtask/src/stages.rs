@@ -42,10 +42,13 @@ pub(crate) fn build() -> Result<()> {
     cargo(&["test", "--workspace", "--locked", "--no-run"])
 }
 
-/// Writes the tables of the five documents, whose figures only the bench can read.
+/// Writes the tables of results in the pages.
 pub(crate) fn write_documents() -> Result<()> {
-    let arguments = ["report", "docs/results", "--markdown", "docs/documents.md"];
-    cargo(&[&["run", "--quiet", "--locked", "-p", "larder-bench", "--"], &arguments[..]].concat())
+    for page in ["README.md", "docs/bench.md", "docs/documents.md"] {
+        let arguments = ["report", "docs/results", "--markdown", page];
+        cargo(&[&["run", "--quiet", "--locked", "-p", "larder-bench", "--"], &arguments[..]].concat())?;
+    }
+    Ok(())
 }
 
 /// The stage of the hot paths alone.

@@ -5,9 +5,8 @@ mod dependencies;
 mod layers;
 mod licences;
 mod maps;
-mod words;
 
-use crate::{figures, workspace};
+use crate::workspace;
 use anyhow::{Result, bail};
 
 /// Runs all checks and fails with all their faults.
@@ -21,8 +20,6 @@ pub(crate) fn all() -> Result<()> {
     faults.extend(dependencies::duplicates(&metadata));
     faults.extend(maps::paths_exist()?);
     faults.extend(maps::files_have_descriptions()?);
-    faults.extend(words::check()?);
-    faults.extend(figures::check()?);
     if faults.is_empty() {
         return Ok(());
     }

@@ -4,6 +4,7 @@
 
 mod chart;
 mod documents;
+mod tables;
 
 use crate::result::grid;
 use crate::result::text::format_spread;
@@ -24,7 +25,7 @@ pub struct ReportArgs {
     /// The folder of the result files, in which the page is written.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Write no page, but the tables of the documents between the markers of this Markdown file.
+    /// Write no page, but the tables between the markers of this Markdown file.
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) markdown: Option<PathBuf>,
 }
@@ -40,8 +41,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
 fn update_markdown(path: &Path, folder: &Path) -> Result<()> {
     let name = path.display();
     let page = std::fs::read_to_string(path).with_context(|| format!("cannot open {name}"))?;
-    let page =
-        documents::update(&page, &ResultFile::read_all(folder)?).with_context(|| format!("in {name}"))?;
+    let page = tables::update(&page, &ResultFile::read_all(folder)?).with_context(|| format!("in {name}"))?;
     std::fs::write(path, page).with_context(|| format!("cannot write {name}"))?;
     larder_terminal::print(&format!("wrote {name}\n"))
 }

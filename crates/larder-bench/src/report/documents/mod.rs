@@ -6,7 +6,7 @@ mod lines;
 mod markdown;
 mod rows;
 
-pub(super) use markdown::update;
+pub(super) use markdown::tables;
 
 use super::{STYLE, chart, conditions, escape, table as grid_table};
 use crate::result::grid;
