@@ -4,6 +4,8 @@
 //! cargo xtask test [--install] [--soak]   lints, checks, builds, and runs every test; --install first installs the
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
 //!                                         the shared tier run twice: on redis-server, and on the built `larder server`
+//! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, on-larder, examples,
+//!                                         guard, docs, package
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, layers, licences, documents
 //! cargo xtask guard [--accept] [--no-build]
@@ -12,10 +14,15 @@
 //! cargo xtask docs [--pictures]           updates the figures in the documents from docs/results; --pictures also takes
 //!                                         the pictures of the pages, which lasts minutes
 //! cargo xtask install                     installs the dependencies of the tests
+//! cargo xtask cost                        builds the default program from nothing and prints what that costs, and what each
+//!                                         direct dependency brings
+//! cargo xtask features                    checks each library without features, and with each of its features alone
 //! ```
 
 mod check;
+mod cost;
 mod examples;
+mod features;
 mod guard;
 mod install;
 mod on_larder;
@@ -40,11 +47,12 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
+        ["test", "--stage", stage] => stages::test(false, Some(stage)),
         ["test", flags @ ..] if flags.iter().all(|flag| ["--install", "--soak"].contains(flag)) => {
             if flags.contains(&"--install") {
                 install::install()?;
             }
-            stages::test(flags.contains(&"--soak"))
+            stages::test(flags.contains(&"--soak"), None)
         }
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all().map(|()| println!("the tree passes all checks")),
@@ -57,8 +65,11 @@ fn run(words: &[&str]) -> Result<()> {
             if flags.contains(&"--accept") { guard::accept() } else { stages::guard() }
         }
         ["install"] => install::install(),
+        ["cost"] => cost::print(),
+        ["features"] => features::check(),
         _ => bail!(
-            "usage: cargo xtask test [--install] [--soak] | sanitize | check | guard [--accept] [--no-build] | docs [--pictures] | install"
+            "usage: cargo xtask test [--install] [--soak] | test --stage STAGE | sanitize | check | guard [--accept] [--no-build] | \
+             docs [--pictures] | install | cost | features"
         ),
     }
 }

@@ -1,6 +1,7 @@
-//! The stages of `cargo xtask test`. Each stage is timed; the first failure ends the run.
+//! The stages of `cargo xtask test`. Each stage is timed and can be run alone; the first failure ends the run.
 
 use crate::check;
+use crate::cost;
 use crate::examples;
 use crate::guard;
 use crate::on_larder;
@@ -15,26 +16,40 @@ use std::time::Instant;
 /// The duration of each soak test with `--soak`, in seconds.
 const SOAK_SECONDS: &str = "600";
 
-/// Everything that must pass before a change is merged.
-pub(crate) fn test(soak: bool) -> Result<()> {
-    let mut stages = Stages::default();
-    stages.run("format", || cargo(&["fmt", "--all", "--check"]))?;
-    stages.run("checks", check::all)?;
-    stages.run("clippy", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-    })?;
-    stages.run("build", build)?;
-    let mut counts = Counts::default();
-    stages.run("tests", || {
+/// Runs a stage, with soak tests or without, and counts its tests.
+type Stage = fn(&mut Counts, bool) -> Result<()>;
+
+/// The stages, in the order in which they run.
+const STAGES: [(&str, Stage); 10] = [
+    ("format", |_, _| cargo(&["fmt", "--all", "--check"])),
+    ("checks", |_, _| check::all()),
+    ("clippy", |_, _| cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])),
+    ("build", |_, _| build()),
+    ("tests", |counts, soak| {
         counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, None)
-    })?;
-    stages.run("on larder", || counts.add_run_on_larder(soak))?;
-    stages.run("examples", || counts.add_examples())?;
-    stages.run("guard", || counts.add_guard())?;
-    stages.run("docs", || cargo(&["doc", "--workspace", "--no-deps", "--locked"]))?;
-    stages.run("package", package)?;
-    stages.report();
-    counts.report()
+    }),
+    ("on-larder", |counts, soak| counts.add_run_on_larder(soak)),
+    ("examples", |counts, _| counts.add_examples()),
+    ("guard", |counts, _| counts.add_guard()),
+    ("docs", |_, _| cargo(&["doc", "--workspace", "--no-deps", "--locked"])),
+    ("package", |_, _| package()),
+];
+
+/// Everything that must pass before a change is merged, or one stage of it.
+pub(crate) fn test(soak: bool, only: Option<&str>) -> Result<()> {
+    if let Some(name) = only.filter(|name| STAGES.iter().all(|(stage, _)| stage != name)) {
+        let names: Vec<&str> = STAGES.iter().map(|(name, _)| *name).collect();
+        bail!("there is no stage {name:?}; the stages are {}", names.join(", "));
+    }
+    let (mut durations, mut counts) = (Durations::default(), Counts::default());
+    for (name, stage) in STAGES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        let alone = format!("alone: cargo xtask test --stage {name}");
+        println!("{alone}");
+        durations.run(name, || stage(&mut counts, soak).context(alone))?;
+    }
+    durations.report();
+    counts.report()?;
+    cost::check(durations.cpu_seconds())
 }
 
 /// One build for the tests, for the examples, and for the binaries that they start.
@@ -109,7 +124,7 @@ fn remove_folder(folder: &Path) -> Result<()> {
 /// of the tools supports.
 pub(crate) fn sanitize() -> Result<()> {
     const TESTS: &[&str] = &["test", "-p", "larder-engine", "--locked", "--lib"];
-    let mut stages = Stages::default();
+    let mut stages = Durations::default();
     stages.run("address", || {
         let more = ["--test", "promises", "--test", "soak", "--test", "compaction", "--target", &host()?];
         succeed(with_address_sanitizer(&mut command(&[TESTS, &more].concat())))
@@ -164,27 +179,33 @@ fn host() -> Result<String> {
     Ok(host.to_owned())
 }
 
-/// The durations of the completed stages.
+/// How long each completed stage lasted, and its processor time, in seconds.
 #[derive(Default)]
-struct Stages(Vec<(&'static str, f64)>);
+struct Durations(Vec<(&'static str, f64, f64)>);
 
-impl Stages {
+impl Durations {
     fn run(&mut self, name: &'static str, stage: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("── {name}");
-        let start = Instant::now();
-        stage().with_context(|| format!("stage {name} failed"))?;
-        let seconds = start.elapsed().as_secs_f64();
-        println!("── {name}: {seconds:.1} s");
-        self.0.push((name, seconds));
+        let (start, cpu) = (Instant::now(), cost::cpu_seconds()?);
+        stage()
+            .with_context(|| format!("stage {name} failed; repeat it by: cargo xtask test --stage {name}"))?;
+        let (seconds, cpu) = (start.elapsed().as_secs_f64(), cost::cpu_seconds()? - cpu);
+        println!("── {name}: {seconds:.1} s, {cpu:.1} s of processor time");
+        self.0.push((name, seconds, cpu));
         Ok(())
     }
 
+    fn cpu_seconds(&self) -> f64 {
+        self.0.iter().map(|(_, _, cpu)| cpu).sum()
+    }
+
     fn report(&self) {
-        println!("\nseconds per stage");
-        for (name, seconds) in &self.0 {
-            println!("  {name:<9} {seconds:>7.1}");
+        println!("\nstage        seconds  of processor time");
+        for (name, seconds, cpu) in &self.0 {
+            println!("  {name:<9} {seconds:>8.1}  {cpu:>8.1}");
         }
-        println!("  {:<9} {:>7.1}", "all", self.0.iter().map(|(_, seconds)| seconds).sum::<f64>());
+        let seconds: f64 = self.0.iter().map(|(_, seconds, _)| seconds).sum();
+        println!("  {:<9} {seconds:>8.1}  {:>8.1}", "all", self.cpu_seconds());
     }
 }
 

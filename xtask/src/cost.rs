@@ -1,0 +1,173 @@
+//! What the project costs to build and to test, in processor time: the default program from nothing, and the test command.
+
+use crate::workspace::{root, target};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Stdio;
+
+/// The recorded cost of the test command.
+const RECORD: &str = "xtask/cost.json";
+/// The largest accepted ratio of the cost of the test command to the recorded one. Processor time depends on the machine and
+/// on what else runs there.
+const LIMIT: f64 = 1.10;
+
+/// The processor time of the child processes that have ended so far, with their children, in seconds.
+pub(crate) fn cpu_seconds() -> Result<f64> {
+    // See proc_pid_stat(5): the fields after the name of the program, which is in parentheses, begin with the third.
+    let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let ticks = |number: usize| fields.get(number - 3).and_then(|field| field.parse::<f64>().ok());
+    let (user, system) = ticks(16).zip(ticks(17)).context("/proc/self/stat has no times of children")?;
+    // `USER_HZ` is 100 on every architecture that we build for.
+    Ok((user + system) / 100.0)
+}
+
+/// Fails if the test command has cost more than the record allows. A build that is not from nothing costs less.
+pub(crate) fn check(seconds: f64) -> Result<()> {
+    let recorded = recorded_minutes()?;
+    let minutes = seconds / 60.0;
+    if minutes > recorded * LIMIT {
+        bail!(
+            "the test command took {minutes:.1} CPU minutes, recorded are {recorded:.1}: find what has become dearer, or \
+             write the new cost to {RECORD}, with its reason in the commit"
+        );
+    }
+    Ok(())
+}
+
+fn recorded_minutes() -> Result<f64> {
+    let json =
+        std::fs::read_to_string(root().join(RECORD)).with_context(|| format!("cannot read {RECORD}"))?;
+    let record: Value = serde_json::from_str(&json).with_context(|| format!("{RECORD} is not JSON"))?;
+    record["test_cpu_minutes"].as_f64().with_context(|| format!("{RECORD} has no number test_cpu_minutes"))
+}
+
+/// Builds the default program from nothing, and prints what that costs, and what each direct dependency alone brings.
+pub(crate) fn print() -> Result<()> {
+    let folder = target().join("cost");
+    _ = std::fs::remove_dir_all(&folder);
+    let before = cpu_seconds()?;
+    let mut build = crate::stages::command(&["build", "--release", "--locked", "--quiet"]);
+    let built = build.env("CARGO_TARGET_DIR", &folder).stdout(Stdio::null()).status()?;
+    if !built.success() {
+        bail!("the build failed");
+    }
+    let minutes = (cpu_seconds()? - before) / 60.0;
+    let program = std::fs::metadata(folder.join("release/larder")).context("there is no program larder")?;
+    let graph = Graph::read()?;
+    let crates = graph.reached(None).len();
+    println!("cargo build --release from nothing: {minutes:.1} CPU minutes, {crates} crates");
+    println!("the program larder: {:.1} MB", program.len() as f64 / 1e6);
+    println!("\ncrates that each direct dependency alone brings, with those that it shares:");
+    for (name, alone, all) in graph.costs() {
+        println!("  {name:<20} {alone:>4} {all:>4}");
+    }
+    remove(&folder)
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
+}
+
+/// The crates of the default program: its normal and build dependencies on this platform, with the features that it uses.
+struct Graph {
+    root: String,
+    dependencies: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Graph {
+    /// From `cargo tree`, because `cargo metadata` unites the features of the whole workspace.
+    fn read() -> Result<Graph> {
+        let arguments = [
+            "tree",
+            "--locked",
+            "-p",
+            "larder-cli",
+            "-e",
+            "normal,build",
+            "--prefix",
+            "depth",
+            "--no-dedupe",
+        ];
+        let output = crate::stages::command(&arguments).output().context("cannot run cargo tree")?;
+        if !output.status.success() {
+            bail!("cargo tree failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Graph::parse(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// Each line has the depth of a crate, its name and its version.
+    fn parse(tree: &str) -> Result<Graph> {
+        let mut dependencies: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut path: Vec<String> = Vec::new();
+        for line in tree.lines() {
+            let digits = line.find(|next: char| !next.is_ascii_digit()).unwrap_or(0);
+            let depth: usize = line[..digits].parse().with_context(|| format!("no depth in {line:?}"))?;
+            let name: Vec<&str> = line[digits..].split(' ').take(2).collect();
+            path.truncate(depth);
+            path.push(name.join(" "));
+            dependencies.entry(path[depth].clone()).or_default();
+            if let Some(parent) = depth.checked_sub(1) {
+                dependencies.entry(path[parent].clone()).or_default().insert(path[depth].clone());
+            }
+        }
+        let root = path.first().context("cargo tree printed nothing")?.clone();
+        Ok(Graph { root, dependencies })
+    }
+
+    /// The crates that the program needs, as if it did not name `without`.
+    fn reached(&self, without: Option<&str>) -> BTreeSet<&str> {
+        let direct = self.dependencies[&self.root].iter().map(String::as_str);
+        let mut reached = BTreeSet::from([self.root.as_str()]);
+        for name in direct.filter(|name| Some(*name) != without) {
+            self.reach(name, &mut reached);
+        }
+        reached
+    }
+
+    fn reach<'a>(&'a self, name: &'a str, reached: &mut BTreeSet<&'a str>) {
+        if reached.insert(name) {
+            self.dependencies[name].iter().for_each(|dependency| self.reach(dependency, reached));
+        }
+    }
+
+    /// Each direct dependency with the number of crates that would go with it, and of all that it needs; the dearest first.
+    fn costs(&self) -> Vec<(&str, usize, usize)> {
+        let all = self.reached(None).len();
+        let mut costs: Vec<_> = self.dependencies[&self.root]
+            .iter()
+            .map(|name| {
+                let mut own = BTreeSet::new();
+                self.reach(name, &mut own);
+                let short = name.split(' ').next().unwrap_or(name);
+                (short, all - self.reached(Some(name)).len(), own.len())
+            })
+            .collect();
+        costs.sort_by_key(|(_, alone, all)| std::cmp::Reverse((*alone, *all)));
+        costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crate_that_two_dependencies_share_is_brought_by_neither_alone() {
+        let tree = "0app v1 (/somewhere)\n1a v1\n2shared v1\n2own v2\n1b v1\n2shared v1\n";
+        let graph = Graph::parse(tree).unwrap();
+        assert_eq!(graph.reached(None).len(), 5);
+        assert_eq!(graph.costs(), [("a", 2, 3), ("b", 1, 2)]);
+    }
+
+    #[test]
+    fn children_cost_processor_time() {
+        let before = cpu_seconds().unwrap();
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
+        assert!(cpu_seconds().unwrap() > before);
+    }
+}
