@@ -1,63 +1,129 @@
-//! Runs the examples of the library crates, which must be built already.
+//! Runs the examples of every crate, which must be built already, and compares what the steps of the tutorial print.
 
-use crate::workspace::{array, members, metadata, target, text};
-use anyhow::{Context, Result, bail};
+use crate::workspace::{array, members, metadata, root, target, text};
+use anyhow::{Context, Result, bail, ensure};
 use larder_process::{RedisServer, Running, find_program};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
-/// The crates whose examples run.
-const CRATES: &[&str] = &["larder", "larder-admin", "larder-engine"];
-/// Examples that run until they are stopped. With `--check` they end as soon as they listen.
-const SERVICES: &[&str] = &["axum_service", "both_layers", "dashboard", "with_dashboard"];
-/// The example that requires Redis.
-const NEEDS_REDIS: &str = "two_nodes";
+/// Examples that serve until they are stopped. Here they are stopped once they have printed a line, which has their address.
+const SERVICES: [&str; 9] = [
+    "axum",
+    "axum_service",
+    "both_layers",
+    "cache_server",
+    "dashboard",
+    "graphql",
+    "shortener",
+    "step_8",
+    "with_dashboard",
+];
+/// The examples that need the URL of a Redis.
+const NEED_REDIS: [&str; 2] = ["step_3", "two_nodes"];
+/// Not an example, but the program that counts instructions for `cargo xtask guard`.
+const GUARD: &str = "guard";
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The sources of the steps of the tutorial, with what each prints in a text file beside it.
+pub(crate) const STEPS: &str = "examples/tutorial/steps";
 
 /// Runs every example to its end. Returns the number of examples that ran, and those skipped because of a missing
 /// program.
 pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     let (mut ran, mut skipped) = (0, Vec::new());
-    for name in examples()? {
+    for (name, source) in examples()? {
         let mut command = Command::new(target().join("debug/examples").join(&name));
-        let redis = match name.as_str() {
-            NEEDS_REDIS => match find_program("redis-server") {
-                Some(program) => Some(RedisServer::start(program)?),
-                None => {
-                    skipped.push(format!("example {name}: redis-server is not installed"));
-                    continue;
-                }
-            },
-            _ => None,
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let is_service = SERVICES.contains(&&*name);
+        let _redis = match find_program("redis-server") {
+            _ if !NEED_REDIS.contains(&&*name) => None,
+            None => {
+                skipped.push(format!("example {name}: redis-server is not installed"));
+                continue;
+            }
+            Some(program) => {
+                let redis = RedisServer::start(program)?;
+                command.arg(redis.url());
+                Some(redis)
+            }
         };
-        command
-            .args(redis.as_ref().map(RedisServer::url))
-            .args(SERVICES.contains(&&*name).then_some("--check"));
-        let example = Running::start(command.stdin(Stdio::null()).stdout(Stdio::null()));
-        wait(example.with_context(|| format!("cannot run example {name}"))?, &name)?;
+        if is_service {
+            command.arg("127.0.0.1:0");
+        }
+        let example = Running::start(&mut command).with_context(|| format!("cannot run example {name}"))?;
+        let printed = finish(example, is_service).with_context(|| format!("example {name}"))?;
+        let expected = root().join(source).with_extension("txt");
+        if expected.is_file() && !is_service {
+            let expected = std::fs::read_to_string(&expected)?;
+            ensure!(printed == expected, "example {name} printed\n{printed}and not\n{expected}");
+        }
         println!("example {name} ... ok");
         ran += 1;
     }
     Ok((ran, skipped))
 }
 
-/// The names of the examples, sorted.
-fn examples() -> Result<Vec<String>> {
+/// The names and sources of the examples, sorted.
+fn examples() -> Result<Vec<(String, String)>> {
     let metadata = metadata()?;
-    let selected = members(&metadata).filter(|package| CRATES.contains(&text(&package["name"])));
-    let targets = selected.flat_map(|package| array(&package["targets"]));
-    let mut names: Vec<String> = targets
+    let targets = members(&metadata).flat_map(|package| array(&package["targets"]));
+    let mut examples: Vec<(String, String)> = targets
         .filter(|target| array(&target["kind"]).any(|kind| kind == "example"))
-        .map(|target| text(&target["name"]).to_owned())
+        .map(|target| (text(&target["name"]).to_owned(), text(&target["src_path"]).to_owned()))
+        .filter(|(name, _)| name != GUARD)
         .collect();
-    names.sort();
-    Ok(names)
+    examples.sort();
+    Ok(examples)
 }
 
-fn wait(mut example: Running, name: &str) -> Result<()> {
-    match example.wait_within(DEADLINE)? {
-        Some(status) if status.success() => Ok(()),
-        Some(status) => bail!("example {name} failed: {status}"),
-        None => bail!("example {name} did not end within {DEADLINE:?}"),
+/// Waits until an example ends, or ends a service that has printed its address. Returns what it printed.
+fn finish(mut example: Running, is_service: bool) -> Result<String> {
+    let mut output = BufReader::new(example.child().stdout.take().context("stdout is piped")?);
+    if is_service {
+        let (send, first_line) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            _ = send.send(output.read_line(&mut line).map(|_| line));
+        });
+        let line = first_line.recv_timeout(DEADLINE).context("printed nothing")??;
+        ensure!(line.contains("127.0.0.1:"), "printed {line:?}, expected an address");
+        example.kill();
+        return Ok(line);
     }
+    let printed = std::thread::spawn(move || read_all(output));
+    match example.wait_within(DEADLINE)? {
+        Some(status) if status.success() => printed.join().expect("reading does not panic"),
+        Some(status) => bail!("failed: {status}"),
+        None => bail!("did not end within {DEADLINE:?}"),
+    }
+}
+
+fn read_all(mut output: BufReader<ChildStdout>) -> Result<String> {
+    let mut text = String::new();
+    output.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What of the tutorial differs from its page: every step and its output stand in docs/tutorial.md.
+pub(crate) fn check_tutorial() -> Result<Vec<String>> {
+    const PAGE: &str = "docs/tutorial.md";
+    let page = std::fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    let mut files = crate::workspace::files_below(&root().join(STEPS), "");
+    files.push(root().join(STEPS).join("../src/lib.rs"));
+    let mut faults = Vec::new();
+    for file in files {
+        let content =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        if !page.contains(&format!("```{}\n{content}```", language(&file))) {
+            faults.push(format!("{PAGE} does not have the content of {}", file.display()));
+        }
+    }
+    Ok(faults)
+}
+
+fn language(file: &Path) -> &'static str {
+    if file.extension().is_some_and(|ending| ending == "rs") { "rust,ignore" } else { "text" }
 }

@@ -30,7 +30,8 @@ async fn add_product(State(cache): State<HttpCache>) -> &'static str {
 async fn main() -> Result<(), Box<dyn Error>> {
     let cache = HttpCache::builder().max_bytes(64 << 20).build()?;
     let router = Router::new().route("/products", get(products).post(add_product)).with_state(cache.clone());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:3000".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, cache.in_front_of(router)).await?;
     Ok(())

@@ -85,7 +85,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let router = Router::new().route("/graphql", get(graphql).fallback(graphql)).with_state(shop);
     let rules = BodyRules::new().route("/graphql", BodyRule::graphql());
     let cache = HttpCache::builder().max_bytes(64 << 20).build()?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:3000".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}/graphql", listener.local_addr()?);
     axum::serve(listener, cache.layer().body_rules(rules).in_front_of(router)).await?;
     Ok(())

@@ -29,9 +29,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("dashboard: http://{}/", listener.local_addr()?);
-    if std::env::args().any(|word| word == "--check") {
-        return Ok(());
-    }
     tokio::spawn(work(cache));
     axum::serve(listener, larder_admin::router(registry)).await?;
     Ok(())

@@ -35,6 +35,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("larder-testkit", &["larder-process"]),
+    // The tutorial.
+    ("shop", &["larder", "larder-admin", "larder-http"]),
     ("xtask", &["larder-process"]),
 ];
 

@@ -6,7 +6,7 @@ mod layers;
 mod licences;
 mod maps;
 
-use crate::workspace;
+use crate::{examples, workspace};
 use anyhow::{Result, bail};
 
 /// Runs all checks and fails with all their faults.
@@ -20,6 +20,7 @@ pub(crate) fn all() -> Result<()> {
     faults.extend(dependencies::duplicates(&metadata));
     faults.extend(maps::paths_exist()?);
     faults.extend(maps::files_have_descriptions()?);
+    faults.extend(examples::check_tutorial()?);
     if faults.is_empty() {
         return Ok(());
     }
