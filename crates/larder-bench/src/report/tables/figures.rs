@@ -1,4 +1,5 @@
-//! The table of figures in the README: our figures beside those of peers, with the run that each is from.
+//! The tables of figures: ours beside those of peers, with the run that each is from. The README has five of one commit,
+//! docs/bench.md all of them.
 
 use crate::result::{Relation, ResultFile, Spread};
 use anyhow::{Context, Result};
@@ -43,14 +44,6 @@ const ROWS: [Row; 14] = [
         text: "mean hit ratio over public traces, points above quick_cache",
     },
     Row {
-        suite: "hit-ratio",
-        workload: "mean",
-        measure: "hit ratio",
-        relation: Relation::Lead,
-        versus: "moka",
-        text: "mean hit ratio over public traces, points above moka",
-    },
-    Row {
         suite: "tiers",
         workload: "memory-hit",
         measure: "time",
@@ -65,6 +58,14 @@ const ROWS: [Row; 14] = [
         relation: Relation::Ratio,
         versus: "redis-rs",
         text: "time to read 26 values of 1 KiB from Redis ÷ a bare MGET by redis-rs (tiers)",
+    },
+    Row {
+        suite: "hit-ratio",
+        workload: "mean",
+        measure: "hit ratio",
+        relation: Relation::Lead,
+        versus: "moka",
+        text: "mean hit ratio over public traces, points above moka",
     },
     Row {
         suite: "http",
@@ -132,10 +133,24 @@ const ROWS: [Row; 14] = [
     },
 ];
 
-pub(super) fn table(files: &[ResultFile]) -> Result<String> {
+/// How many of the first rows the README has.
+const HEADLINE: usize = 5;
+
+/// The table of the README.
+pub(super) fn headline(files: &[ResultFile]) -> Result<String> {
+    table(files, &ROWS[..HEADLINE], "docs/results")
+}
+
+/// The table of docs/bench.md.
+pub(super) fn all(files: &[ResultFile]) -> Result<String> {
+    table(files, &ROWS, "results")
+}
+
+/// `results` is the folder of the result files, as the page sees it.
+fn table(files: &[ResultFile], rows: &[Row], results: &str) -> Result<String> {
     let mut table =
         String::from("| figure | median | range of rounds | command | result |\n|---|---|---|---|---|\n");
-    for row in &ROWS {
+    for row in rows {
         let file = super::result_of(files, row.suite)?;
         let Spread { low, median, high } = Spread::of(row.values(file)?);
         let commit = file.commit.as_deref().unwrap_or("unknown");
@@ -147,7 +162,7 @@ pub(super) fn table(files: &[ResultFile]) -> Result<String> {
         let traces = if row.suite == "hit-ratio" { " --traces DIR" } else { "" };
         writeln!(
             table,
-            "| {} | **{}** | {} to {} | `larder-bench run {}{quick}{traces}` | [{date}, {commit}{changed}](docs/results/{}.json) |",
+            "| {} | **{}** | {} to {} | `larder-bench run {}{quick}{traces}` | [{date}, {commit}{changed}]({results}/{}.json) |",
             row.text,
             format_number(median),
             format_number(low),

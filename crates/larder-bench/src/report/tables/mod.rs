@@ -11,8 +11,12 @@ use anyhow::{Context, Result, ensure};
 type Generator = fn(&[ResultFile]) -> Result<String>;
 
 /// The names of the tables in the markers `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-const TABLES: [(&str, Generator); 3] =
-    [("figures", figures::table), ("stale", stale::table), ("documents", documents::tables)];
+const TABLES: [(&str, Generator); 4] = [
+    ("headline", figures::headline),
+    ("figures", figures::all),
+    ("stale", stale::table),
+    ("documents", documents::tables),
+];
 
 /// The page with the tables of these results in place of those that it has.
 ///
