@@ -47,6 +47,7 @@ mod clock;
 mod entry;
 mod expiry;
 pub mod fork;
+pub mod freshness;
 mod histogram;
 mod iter;
 mod load;

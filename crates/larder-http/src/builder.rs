@@ -47,6 +47,7 @@ pub struct Builder {
     max_waiters: usize,
     max_fills: usize,
     cached_errors: Vec<StatusCode>,
+    outlives_values: bool,
     personal: PersonalTraits,
     handler_fields: HandlerFields,
     gate: Option<Gate>,
@@ -98,6 +99,7 @@ impl Builder {
             max_waiters: 16_384,
             max_fills: 4_096,
             cached_errors: Vec::new(),
+            outlives_values: false,
             personal: PersonalTraits::default(),
             handler_fields: HandlerFields::default(),
             gate: None,
@@ -151,6 +153,16 @@ impl Builder {
     /// [`Cached::cached_errors`](crate::Cached::cached_errors). Default: none.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Builder {
         self.cached_errors.extend(statuses);
+        self
+    }
+
+    /// Lets responses be fresh for longer than the values that their handlers get from caches of `larder`, or although they are
+    /// stale. Without this a response is fresh no longer than each value that its handler got by a fetch, a read or a take, also
+    /// while its body is made; and it is not stored if one of them is stale, or if its cache is off. A miss and a count limit
+    /// nothing, nor does a value that a task gets which the handler spawns: see [`Cached::limit_ttl`](crate::Cached::limit_ttl).
+    /// For single responses there is [`Cached::may_outlive_values`](crate::Cached::may_outlive_values). Default: they may not.
+    pub fn responses_may_outlive_values(mut self) -> Builder {
+        self.outlives_values = true;
         self
     }
 
@@ -322,6 +334,7 @@ impl Builder {
             running_fills: store.running_fills,
             max_fills: self.max_fills,
             cached_errors: self.cached_errors,
+            outlives_values: self.outlives_values,
             personal: self.personal,
             handler_fields: self.handler_fields,
             gate: self.gate,

@@ -69,6 +69,8 @@ pub(crate) struct CacheCore {
     /// The process that built the cache.
     pub(crate) process: Process,
     pub(crate) cached_errors: Vec<StatusCode>,
+    /// A response may be fresh for longer than the values that its handler has got.
+    pub(crate) outlives_values: bool,
     pub(crate) personal: PersonalTraits,
     pub(crate) handler_fields: HandlerFields,
     pub(crate) gate: Option<Gate>,

@@ -25,6 +25,7 @@ use crate::range;
 #[cfg(feature = "shared")]
 use crate::shared::HomeRuntime;
 use crate::status::Outcome;
+use crate::value_freshness::ValueFreshness;
 
 /// The inner service of a fill, which may continue in its own task.
 pub(crate) trait Handler<ReqBody, B>:
@@ -194,6 +195,7 @@ pin_project! {
         outcome: Outcome,
         follow_up: FollowUp,
         handler: Option<HandlerGuard>,
+        values: ValueFreshness,
     }
 }
 
@@ -223,7 +225,11 @@ where
             cache.core().restrict(&mut request);
         }
         let state = ForwardState::WaitingForReady { inner, request: Some(request) };
-        Forward { state, cache, outcome, follow_up, handler: Some(handler) }
+        let values = match follow_up {
+            FollowUp::CheckHitForMiss(_) | FollowUp::LearnRange(_) => cache.core().value_freshness(),
+            FollowUp::Nothing | FollowUp::Invalidate(_) => ValueFreshness::new(false),
+        };
+        Forward { state, cache, outcome, follow_up, handler: Some(handler), values }
     }
 }
 
@@ -236,9 +242,12 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let clock = this.cache.core().store.clock();
         let result = loop {
             let future = match this.state.as_mut().project() {
-                ForwardStateProjection::Called { future } => break ready!(future.poll(cx)),
+                ForwardStateProjection::Called { future } => {
+                    break ready!(this.values.poll(clock, || future.poll(cx)));
+                }
                 ForwardStateProjection::WaitingForReady { inner, request } => {
                     if let Err(error) = ready!(inner.poll_ready(cx)) {
                         break Err(error);
@@ -254,6 +263,7 @@ where
         // Dropped before the client gets the response.
         let handler = this.handler.take().expect("a completed future is not polled again");
         let core = this.cache.core();
+        handler.ctx().note_values(this.values.remaining(clock));
         core.counters.count(*this.outcome);
         if let (Err(_), FollowUp::CheckHitForMiss(check)) = (&result, &*this.follow_up) {
             core.hit_for_miss.insert(check.key, ());

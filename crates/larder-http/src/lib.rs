@@ -115,6 +115,7 @@ mod stats;
 mod status;
 mod stream;
 mod unfilled;
+mod value_freshness;
 mod vary;
 
 pub use body::{Body, BoxError, IncompleteBody};

@@ -31,6 +31,10 @@ struct Settings {
     ttl: Option<Duration>,
     /// The longest TTL, by what the response was made from. It is no opt-in.
     limit: Option<Duration>,
+    /// How long the values are fresh that the handler has got from caches of `larder`.
+    value_limit: Option<Duration>,
+    /// It does not count.
+    outlives_values: bool,
     swr: Option<Duration>,
     tags: Vec<Box<str>>,
     forbidden: Option<&'static str>,
@@ -49,7 +53,7 @@ impl Settings {
     }
 
     fn limit_ttl(&mut self, limit: Duration) {
-        self.limit = Some(self.limit.map_or(limit, |lowest| lowest.min(limit)));
+        self.limit = lower(self.limit, limit);
     }
 
     /// Adds a tag once. One more than a response may have is enough.
@@ -70,6 +74,14 @@ impl Settings {
         self.swr = Some(self.swr.map_or(swr, |lowest| lowest.min(swr)));
     }
 
+    /// The longest TTL by what the response was made from. `None`: any.
+    fn limit(&self) -> Option<Duration> {
+        match self.value_limit {
+            Some(limit) if !self.outlives_values => lower(self.limit, limit),
+            _ => self.limit,
+        }
+    }
+
     fn merge(&mut self, other: Settings) {
         if let Some(ttl) = other.ttl {
             self.lower_ttl(ttl);
@@ -86,7 +98,12 @@ impl Settings {
         self.scope = self.scope.max(other.scope);
         self.labels.merge(other.labels);
         self.fields_read.extend(other.fields_read);
+        self.outlives_values |= other.outlives_values;
     }
+}
+
+fn lower(lowest: Option<Duration>, other: Duration) -> Option<Duration> {
+    Some(lowest.map_or(other, |lowest| lowest.min(other)))
 }
 
 /// A handler's settings for caching its response, returned with the response.
@@ -137,9 +154,18 @@ impl Cached {
         self
     }
 
-    /// Declares that the response is made from a value of a [`larder::Cache`]: it is fresh no longer than the value, and has
-    /// its tags, by which both are invalidated together in a cache that shares its responses. A response that is made from a
-    /// stale value is not stored. To ignore how fresh the value is, do not call this, and add [tags](Cached::tag).
+    /// Lets the response be fresh for longer than the values that its handler gets from caches of `larder`, or although they are
+    /// stale. Without this, no response is: see [`Builder::responses_may_outlive_values`](crate::Builder::responses_may_outlive_values).
+    /// [`Cached::limit_ttl`] and `Cached::uses` limit the response all the same.
+    pub fn may_outlive_values(mut self) -> Cached {
+        self.0.outlives_values = true;
+        self
+    }
+
+    /// Declares that the response is made from a value of a [`larder::Cache`]: it has the tags of the value, by which both are
+    /// invalidated together in a cache that shares its responses. It is also fresh no longer than the value, and not stored if
+    /// the value is stale: that is so without this for the values that the handler gets itself, but not for those that a task
+    /// gets for it. To have the tags only, add [them](Cached::tag).
     ///
     /// ```
     /// use larder::{Cache, View};
@@ -221,6 +247,16 @@ impl CacheCtx {
     /// [`Cached::limit_ttl`].
     pub fn limit_ttl(&self, fresh_for: Duration) {
         self.settings().limit_ttl(fresh_for);
+    }
+
+    /// Lets the response be fresh for longer than its values; see [`Cached::may_outlive_values`].
+    pub fn may_outlive_values(&self) {
+        self.settings().outlives_values = true;
+    }
+
+    /// Notes how much longer the values are fresh that the handler has got.
+    pub(crate) fn note_values(&self, fresh_for: Option<Duration>) {
+        self.settings().value_limit = fresh_for;
     }
 
     /// Declares that the response is made from a value of a [`larder::Cache`], and is no opt-in; see [`Cached::uses`].
@@ -321,6 +357,8 @@ pub(crate) struct Plan {
     pub(crate) grace: Duration,
     /// The age that the response already has, from its `Age`.
     pub(crate) age: Duration,
+    /// How fresh the values are that the handler gets does not matter.
+    pub(crate) outlives_values: bool,
     pub(crate) tags: Vec<Box<str>>,
     pub(crate) scope: Option<Scope>,
     pub(crate) labels: Labels,
@@ -335,6 +373,15 @@ impl Plan {
     /// The first field that the response depends on and that `Vary` does not name, of those that are not `allowed`.
     pub(crate) fn unkeyed_field(&self, allowed: impl Fn(&HeaderName) -> bool) -> Option<&HeaderName> {
         self.fields_read.iter().find(|field| !self.vary.contains(field) && !allowed(field))
+    }
+
+    /// The same for a response that is made from values which are fresh for this long.
+    pub(crate) fn limited_by_values(self, fresh_for: Option<Duration>) -> Plan {
+        match fresh_for.filter(|_| !self.outlives_values) {
+            None => self,
+            Some(Duration::ZERO) => Plan { ttl: Duration::ZERO, grace: Duration::ZERO, ..self },
+            Some(fresh_for) => Plan { ttl: self.ttl.min(fresh_for), ..self },
+        }
     }
 
     /// The same, so much later.
@@ -376,7 +423,7 @@ pub(crate) fn plan<B>(
         return Err(Reason::Forbidden);
     }
     let own_ttl = settings.ttl.ok_or(Reason::NotOptedIn)?;
-    let own_ttl = settings.limit.map_or(own_ttl, |limit| own_ttl.min(limit));
+    let own_ttl = settings.limit().map_or(own_ttl, |limit| own_ttl.min(limit));
     let directives = Directives::parse(response.headers());
     let age = initial_age(response.headers());
     let ttl = directives.s_maxage.map_or(own_ttl, |shared| own_ttl.min(shared.saturating_sub(age)));
@@ -401,6 +448,7 @@ pub(crate) fn plan<B>(
         ttl: ttl.min(MAX_TTL),
         grace: grace.unwrap_or_default().min(MAX_TTL),
         age,
+        outlives_values: settings.outlives_values,
         tags: settings.tags,
         scope: settings.scope,
         labels: settings.labels,

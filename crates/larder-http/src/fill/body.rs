@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use crate::policy::Plan;
 use crate::purge::PurgeStamp;
 use crate::status::Reason;
 use crate::stream::{Published, Stream};
+use crate::value_freshness::ValueFreshness;
 
 /// What the client has of the response so far.
 enum Reply<B: http_body::Body> {
@@ -38,6 +39,15 @@ impl<B: http_body::Body> Reply<B> {
         match self {
             Reply::Unsent(head) => &head.headers,
             Reply::Streaming(headers, _) => headers,
+        }
+    }
+
+    /// # Errors
+    /// The response is made from a stale value, and nobody has a part of it.
+    fn check_ttl(&self, plan: &Plan) -> Result<(), Reason> {
+        match self {
+            Reply::Unsent(_) if plan.ttl.is_zero() => Err(Reason::ZeroTtl),
+            _ => Ok(()),
         }
     }
 
@@ -80,11 +90,16 @@ where
         let mut body = Box::pin(body);
         let mut collected = CollectedBody::new(self.core().memory.clone(), hint.exact(), scan);
         let storable = Storable { status, hint, plan: &plan, stamp: &stamp };
-        let unsent = Reply::Unsent(head);
-        let (reply, read) = self.read_body(body.as_mut(), &mut collected, unsent, storable, deadline).await;
+        let mut values = self.core().value_freshness();
+        let read = self.read_body(body.as_mut(), &mut collected, &mut values, (head, storable), deadline);
+        let (reply, read) = read.await;
+        let plan = plan.limited_by_values(self.fresh_for(&values, replied_at));
         let failed = match read {
             // A body must not be read again after its end.
-            Ok(()) => collected.check_end(reply.headers()).err().map(|reason| (reason, Rest::Nothing)),
+            Ok(()) => {
+                let checked = collected.check_end(reply.headers()).and_then(|()| reply.check_ttl(&plan));
+                checked.err().map(|reason| (reason, Rest::Nothing))
+            }
             Err((reason, last)) => Some((reason, Rest::Inner(last, body))),
         };
         match failed {
@@ -96,23 +111,34 @@ where
         }
     }
 
+    /// How long the values are fresh that the body is made from, from the moment when the handler replied; zero if one is stale
+    /// now.
+    fn fresh_for(&self, values: &ValueFreshness, replied_at: u64) -> Option<Duration> {
+        let remaining = values.remaining(self.core().store.clock())?;
+        let elapsed = self.core().store.now_ms().saturating_sub(replied_at);
+        Some(if remaining.is_zero() { remaining } else { remaining + Duration::from_millis(elapsed) })
+    }
+
     /// Reads the body to its end. If it is not ready at once, sends the head: nobody must wait for the end of a slow body.
     async fn read_body(
         &mut self,
         mut body: Pin<&mut B>,
         collected: &mut CollectedBody,
-        mut reply: Reply<B>,
-        storable: Storable<'_>,
+        values: &mut ValueFreshness,
+        (head, storable): (response::Parts, Storable<'_>),
         deadline: Instant,
     ) -> (Reply<B>, Result<(), Stopped<B::Error>>) {
+        let clock = self.core().store.clock().clone();
+        let mut poll_frame = |cx: &mut Context<'_>| values.poll(&clock, || body.as_mut().poll_frame(cx));
+        let mut reply = Reply::Unsent(head);
         let end = loop {
-            let frame = match poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await {
+            let frame = match poll_fn(|cx| Poll::Ready(poll_frame(cx))).await {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
                     if let Reply::Unsent(head) = reply {
                         reply = self.start_streaming(head, collected, &storable);
                     }
-                    match timeout_at(deadline, poll_fn(|cx| body.as_mut().poll_frame(cx))).await {
+                    match timeout_at(deadline, poll_fn(&mut poll_frame)).await {
                         Ok(frame) => frame,
                         Err(_) => break Err((Reason::FillTimeout, None)),
                     }

@@ -1,6 +1,7 @@
 //! The call of the handler whose response a fill may store.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 
 use http::{Request, Response};
 use tower_service::Service;
@@ -36,5 +37,21 @@ where
     let has_content = has_content(&request);
     request.extensions_mut().insert(ctx.clone());
     cache.core().restrict(&mut request);
-    HandlerCall { future: forward::call(inner, request), ctx, guard, is_graphql, has_content }
+    let future = observed(cache, ctx.clone(), forward::call(inner, request));
+    HandlerCall { future, ctx, guard, is_graphql, has_content }
+}
+
+/// The same call, which notes at its end how fresh the values are that it has got.
+fn observed<F: Future>(
+    cache: &HttpCache,
+    ctx: CacheCtx,
+    call: F,
+) -> impl Future<Output = F::Output> + use<F> {
+    let (mut values, clock) = (cache.core().value_freshness(), cache.core().store.clock().clone());
+    async move {
+        let mut call = pin!(call);
+        let result = poll_fn(|cx| values.poll(&clock, || call.as_mut().poll(cx))).await;
+        ctx.note_values(values.remaining(&clock));
+        result
+    }
 }

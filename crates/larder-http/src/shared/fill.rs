@@ -201,6 +201,7 @@ where
                     ttl,
                     grace: kept_for.saturating_sub(ttl),
                     age: Duration::from_millis(response.age_ms).saturating_add(age),
+                    outlives_values: true,
                     tags: Vec::new(),
                     scope: response.scope,
                     labels: response.labels.clone(),

@@ -7,6 +7,7 @@
 //! - `purges`: a purge on one replica reaches the others.
 //! - `scopes`: gated and private responses are shared, and each replica asks its gate.
 //! - `streams`: bodies that take time.
+//! - `values`: a response is fresh no longer than what it is made from.
 //! - `variants`: the records of what varies are shared.
 
 mod faults;
@@ -17,4 +18,5 @@ mod purges;
 mod scopes;
 mod streams;
 mod support;
+mod values;
 mod variants;

@@ -222,6 +222,7 @@ where
             } else {
                 match fetch.view.node().lookup(&fetch.view.config, &fetch.key) {
                     MemoryLookup::Hit(fetched) => {
+                        fetched.note_freshness();
                         self.state = State::Done;
                         return Poll::Ready(Ok(fetched));
                     }
@@ -239,7 +240,8 @@ where
             true => Poll::Ready(Err(FetchError::Forked)),
             false => slow.as_mut().poll(context),
         };
-        if polled.is_ready() {
+        if let Poll::Ready(outcome) = &polled {
+            outcome.iter().for_each(Fetched::note_freshness);
             self.state = State::Done;
         }
         polled

@@ -7,6 +7,7 @@ use super::waiting::{Call, answer_or_stale, follow};
 use crate::error::FetchError;
 use crate::key::{CacheKey, KeyBuf};
 use crate::load::{self, BulkCx, LoadFailure, Loaded};
+use crate::node::fetched::Fetched;
 use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
 use std::borrow::Borrow;
@@ -181,7 +182,10 @@ where
             }
         }
         let of = |key: &KeyBuf| match &outcomes[key.as_bytes()] {
-            Ok(fetched) => Ok(fetched.clone()),
+            Ok(fetched) => {
+                fetched.iter().for_each(Fetched::note_freshness);
+                Ok(fetched.clone())
+            }
             Err(error) => Err(error.clone()),
         };
         order.iter().map(of).collect()
@@ -310,5 +314,6 @@ where
         Ok(values) => values.into_iter().map(|(key, value)| (key, view.node().unstored(value))).collect(),
         Err(error) => return order.iter().map(|_| Err(error.clone())).collect(),
     };
+    values.values().for_each(Fetched::note_freshness);
     order.iter().map(|key| Ok(values.get(key.as_bytes()).cloned())).collect()
 }

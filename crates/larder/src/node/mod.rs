@@ -13,6 +13,7 @@
 pub(crate) mod breaker;
 pub(crate) mod entry;
 pub(crate) mod fetched;
+mod freshness;
 pub(crate) mod guarded_tier;
 pub(crate) mod key_counts;
 pub(crate) mod keyspace;

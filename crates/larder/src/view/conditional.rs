@@ -76,7 +76,9 @@ where
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
         let is_off = state.is_off();
         let taken = spawn_mutation(self.state.node(), async move { state.take(&key).await }).await?;
-        Ok(taken.filter(|_| !is_off))
+        let taken = taken.filter(|_| !is_off);
+        taken.iter().for_each(Fetched::note_freshness);
+        Ok(taken)
     }
 
     /// Marks a value stale: a fetch serves it only within its grace period, and only if the load fails or is slow. A

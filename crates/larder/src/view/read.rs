@@ -79,6 +79,7 @@ where
             }
         }
         state.touch(&key, found.as_ref());
+        found.iter().for_each(Fetched::note_freshness);
         found
     }
 
@@ -123,6 +124,7 @@ where
             state.read_from_redis(all_missed, &mut answers).await;
             touched.into_iter().for_each(|index| state.touch(&keys[index], answers[index].as_ref()));
         }
+        answers.iter().flatten().for_each(Fetched::note_freshness);
         answers
     }
 

@@ -57,7 +57,18 @@ pub(super) const HOUSES: &[House] = &[
         layers: &[
             (
                 "basics",
-                &["array", "clock", "fork", "histogram", "packed", "prefetch", "sizes", "slots", "sync"],
+                &[
+                    "array",
+                    "clock",
+                    "fork",
+                    "freshness",
+                    "histogram",
+                    "packed",
+                    "prefetch",
+                    "sizes",
+                    "slots",
+                    "sync",
+                ],
             ),
             (
                 "parts",

@@ -14,6 +14,7 @@ fn plan() -> Plan {
     labels.set("route", "/a/{id}");
     Plan {
         fields_read: Vec::new(),
+        outlives_values: false,
         labels,
         ttl: Duration::from_secs(60),
         grace: Duration::ZERO,

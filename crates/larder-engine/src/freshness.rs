@@ -1,0 +1,121 @@
+//! How long what a piece of code has read stays fresh, for whoever keeps what the code makes of it.
+//!
+//! A cache of values notes how much longer each value is fresh that it returns. A cache of what is made from values, such as
+//! responses, observes a part of its handler's run and learns the shortest of these times. Neither has to know the other.
+//!
+//! Observations are those of one thread. Code that awaits may run on several: observe each poll of its future. What a task
+//! that it spawns reads is not observed.
+//!
+//! # Examples
+//! ```
+//! use larder_engine::freshness;
+//! use std::time::Duration;
+//!
+//! let page = || {
+//!     freshness::note(|| Duration::from_secs(60));
+//!     freshness::note(|| Duration::from_secs(7));
+//!     "page"
+//! };
+//! assert_eq!(freshness::observe(page), ("page", Some(Duration::from_secs(7))));
+//! assert_eq!(freshness::observe(|| "constant"), ("constant", None));
+//! ```
+
+use std::cell::Cell;
+use std::time::Duration;
+
+/// What the observation that this thread is in has noted.
+#[derive(Clone, Copy)]
+enum Noted {
+    /// There is no observation.
+    Unobserved,
+    Nothing,
+    FreshFor(Duration),
+}
+
+impl Noted {
+    fn add(self, fresh_for: Duration) -> Noted {
+        match self {
+            Noted::Unobserved => self,
+            Noted::Nothing => Noted::FreshFor(fresh_for),
+            Noted::FreshFor(shortest) => Noted::FreshFor(shortest.min(fresh_for)),
+        }
+    }
+}
+
+thread_local! {
+    static NOTED: Cell<Noted> = const { Cell::new(Noted::Unobserved) };
+}
+
+/// Notes that the running code has got something that is fresh for this much longer; zero if it is stale. Of several notes
+/// the shortest counts. `fresh_for` is called only within an observation.
+///
+/// Cost without an observation: one load of a word of the thread.
+#[inline]
+pub fn note(fresh_for: impl FnOnce() -> Duration) {
+    let noted = NOTED.get();
+    if !matches!(noted, Noted::Unobserved) {
+        NOTED.set(noted.add(fresh_for()));
+    }
+}
+
+/// Runs `code`, and returns with its result how much longer all is fresh that it has noted; `None` if it has noted nothing.
+///
+/// An observation within `code` notes for this one too. If `code` panics, its notes are lost.
+pub fn observe<R>(code: impl FnOnce() -> R) -> (R, Option<Duration>) {
+    let outer = Outer(NOTED.replace(Noted::Nothing));
+    let result = code();
+    let fresh_for = match NOTED.get() {
+        Noted::FreshFor(fresh_for) => Some(fresh_for),
+        Noted::Nothing | Noted::Unobserved => None,
+    };
+    drop(outer);
+    if let Some(fresh_for) = fresh_for {
+        note(|| fresh_for);
+    }
+    (result, fresh_for)
+}
+
+/// Restores the outer observation, also after a panic.
+struct Outer(Noted);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        NOTED.set(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn note_without_an_observation_is_not_computed() {
+        note(|| panic!("computed"));
+        assert_eq!(observe(|| ()).1, None);
+    }
+
+    #[test]
+    fn inner_observation_notes_for_the_outer_one() {
+        let (inner, outer) = observe(|| {
+            note(|| SECOND * 5);
+            let inner = observe(|| note(|| SECOND * 3)).1;
+            assert_eq!(observe(|| note(|| SECOND * 9)).1, Some(SECOND * 9));
+            inner
+        });
+        assert_eq!((inner, outer), (Some(SECOND * 3), Some(SECOND * 3)));
+    }
+
+    #[test]
+    fn panic_ends_its_observation() {
+        let (_, fresh_for) = observe(|| {
+            let inner = || observe(|| note(|| panic!("while it is observed")));
+            assert!(catch_unwind(AssertUnwindSafe(inner)).is_err());
+            note(|| SECOND);
+        });
+        assert_eq!(fresh_for, Some(SECOND));
+        note(|| panic!("no observation is left"));
+    }
+}
