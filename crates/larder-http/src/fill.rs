@@ -38,7 +38,7 @@ use tower_service::Service;
 
 pub(crate) use self::body::declared_length;
 use self::call::HandlerCall;
-pub(crate) use self::role::{FillRole, RunningFill, UnticketedFill};
+pub(crate) use self::role::{FillRole, PurgedFill, RunningFill, UnticketedFill};
 pub(crate) use self::store::KNOWN_AFTER_END;
 #[cfg(feature = "shared")]
 pub(crate) use self::store::record_ttl;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::body::Body;
 use crate::cache::{Asked, CacheCore, HttpCache, Lookup, StoreLocation};
 use crate::entry::{self, ReplayRequest, StoreValue, StoredResponse};
-use crate::fill::{Fill, FillRole, RunningFill, ServiceResult};
+use crate::fill::{Fill, FillRole, PurgedFill, RunningFill, ServiceResult};
 use crate::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::gate::{self, Requester};
 use crate::key::{Key, RequestKey};
@@ -23,6 +23,9 @@ use crate::status::{Outcome, Reason};
 
 /// How often a request looks up its response: the fill that it follows may find that the resource varies.
 const MAX_LOOKUPS: usize = 4;
+/// How many fills of one key a request follows whose responses it may not have, because a purge came before their end. Where
+/// purges are more frequent than that, it would wait for ever.
+const MAX_PURGED_FILLS: usize = 1;
 
 pub(crate) fn miss_outcome(location: &StoreLocation, reason: Reason) -> Outcome {
     Outcome::Miss { variant: location.variant.is_some(), collapsed: false, unstored: Some(reason) }
@@ -43,6 +46,7 @@ where
     B: HandlerBody,
 {
     let mut outcome = miss_outcome(&location, Reason::Released);
+    let mut purged_fills = 0;
     let asked = cache.core().asked();
     for _ in 0..MAX_LOOKUPS {
         let value = match cache.core().store.load_after_miss(location.key()) {
@@ -61,6 +65,7 @@ where
                 Ok(FollowOutcome::Lead(ticket)) => {
                     return lead(cache, inner, request, location, requester, ticket).await;
                 }
+                Ok(FollowOutcome::Failed(why)) if why.is::<PurgedFill>() => None,
                 Ok(FollowOutcome::Failed(_)) => break,
                 Err(reason) => {
                     outcome = miss_outcome(&location, reason);
@@ -91,6 +96,11 @@ where
                 }
             },
             Ok(Lookup::Missing(other_location)) => {
+                purged_fills += usize::from(other_location.key() == location.key());
+                if purged_fills > MAX_PURGED_FILLS {
+                    outcome = miss_outcome(&location, Reason::Purged);
+                    break;
+                }
                 location = other_location;
                 if let Some(reason) = requester.credentials.filter(|_| !cache.core().is_shared(&location)) {
                     outcome = Outcome::Bypass(reason);

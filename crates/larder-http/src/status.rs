@@ -154,7 +154,8 @@ reasons! {
     HandlerError => "handler-error",
     /// The handler panicked. The client's task panics too.
     HandlerPanic => "handler-panic",
-    /// A purge covered the response before it was stored, or its URI was invalidated by an unsafe method.
+    /// A purge covered the response before it was stored, or its URI was invalidated by an unsafe method; or so it
+    /// was with those of two fills that the request has waited for.
     Purged => "purged",
     /// The engine did not store the entry: it is too heavy.
     Refused => "refused",

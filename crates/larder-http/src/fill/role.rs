@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use larder_engine::{CommitOutcome, Op, Ticket, Ttl};
+use larder_engine::{CommitOutcome, Failure, Op, Ticket, Ttl};
 
 use crate::cache::{CacheCore, HttpCache};
 use crate::entry::StoreValue;
@@ -57,17 +57,31 @@ impl Drop for UnticketedFill {
 #[derive(Debug)]
 struct Released;
 
+/// The failure of a fill whose response was purged before it was stored. One of its followers leads the next fill.
+#[derive(Debug)]
+pub(crate) struct PurgedFill;
+
 impl FillRole {
     /// Ends the wait of all followers; each calls the handler.
     pub(crate) fn release_followers(&mut self) {
+        self.fail(Arc::new(Released));
+    }
+
+    /// Ends the wait of all followers, because the response was purged before it was stored.
+    pub(crate) fn release_followers_of_purged_fill(&mut self) {
+        self.fail(Arc::new(PurgedFill));
+    }
+
+    fn fail(&mut self, why: Failure) {
         if let FillRole::Leader(ticket) = self
             && let Some(ticket) = ticket.take()
         {
-            ticket.fail(Arc::new(Released));
+            ticket.fail(why);
         }
     }
 
-    /// Makes one follower the leader, because the response of this fill was purged before it was stored.
+    /// Makes one follower the leader, because this fill calls no handler.
+    #[cfg(feature = "shared")]
     pub(crate) fn promote_follower(&mut self) {
         if let FillRole::Leader(ticket) = self {
             drop(ticket.take());

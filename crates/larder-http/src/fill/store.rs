@@ -126,7 +126,7 @@ where
         let cache = self.cache.clone();
         let cache = cache.core();
         if let Err(reason) = self.check_storable(stored) {
-            self.role.promote_follower();
+            self.role.release_followers_of_purged_fill();
             return Err(reason);
         }
         let ttl = Ttl::After(plan.ttl + plan.grace);

@@ -76,6 +76,31 @@ async fn every_purge_covers_running_fills() {
     }
 }
 
+/// The second fill is for all who have waited for the first one; nobody waits for a third one.
+#[tokio::test]
+async fn purges_during_every_fill_hold_no_request_up() {
+    for purge in PURGES {
+        let (site, gate) = tagged();
+        let clients: Vec<_> =
+            (0..6).map(|_| tokio::spawn(site.service.clone().oneshot(get("/shop/1?wait", &[])))).collect();
+        settle().await;
+        assert_eq!(site.calls(), 1);
+        for calls in [2, 6] {
+            purge(&site.cache);
+            gate.add_permits(1);
+            settle().await;
+            assert_eq!(site.calls(), calls);
+        }
+        gate.add_permits(4);
+        let mut statuses = Vec::new();
+        for client in clients {
+            let response = CollectedResponse::read(client.await.unwrap().unwrap()).await.unwrap();
+            statuses.push(response.cache_status().to_owned());
+        }
+        assert_eq!(statuses, ["fwd=uri-miss; detail=purged"; 6]);
+    }
+}
+
 #[tokio::test]
 async fn narrow_purges_keep_other_responses() {
     for purge in &PURGES[..3] {
