@@ -10,20 +10,20 @@ use http::{HeaderName, StatusCode};
 use larder_engine::fork::Process;
 use larder_engine::{Cache, Clock};
 
-use crate::cache::{CacheCore, HttpCache};
-#[cfg(feature = "compression")]
-use crate::encoding::{Coding, Codings};
-use crate::entry::StoreValue;
-use crate::gate::{Access, Gate};
-use crate::handler_fields::HandlerFields;
 use crate::key::{Key, KeySpace};
-use crate::memory::BodyMemory;
-use crate::private::PrivateShares;
-use crate::purge::{PurgeKey, Purges};
-use crate::request::{PersonalExtension, PersonalTraits};
+use crate::policy::handler_fields::HandlerFields;
+use crate::request::traits::{PersonalExtension, PersonalTraits};
 #[cfg(feature = "shared")]
 use crate::shared::SharedStore;
 use crate::stats::Counters;
+use crate::store::gate::{Access, Gate};
+use crate::store::{CacheCore, HttpCache};
+#[cfg(feature = "compression")]
+use crate::stored::encoding::{Coding, Codings};
+use crate::stored::entry::StoreValue;
+use crate::stored::memory::BodyMemory;
+use crate::stored::private::PrivateShares;
+use crate::stored::purge::{PurgeKey, Purges};
 
 /// How long a key is hit-for-miss after its response could not be stored.
 const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
-use crate::fields::FieldSet;
+use crate::headers::fields::FieldSet;
 use crate::status::Reason;
 
 /// The longest key of a URI or of a variant; requests with longer ones bypass. Most servers reject them anyway.

@@ -69,74 +69,44 @@
 
 #![forbid(unsafe_code)]
 
-mod body;
-mod body_key;
-mod buffer;
 mod builder;
-mod cache;
-mod chunks;
-mod collect;
-mod conditional;
-mod control;
-#[cfg(feature = "compression")]
-mod encoding;
-mod entry;
-#[cfg(feature = "axum")]
-mod extract;
-mod fields;
 mod fill;
-mod forward;
 #[cfg(test)]
 mod fuzz;
-mod gate;
 mod graphql;
-mod handler_fields;
-mod handler_purges;
-mod inspect;
+mod headers;
 mod key;
-mod labels;
-mod layer;
-mod memory;
-mod miss;
 mod policy;
-mod private;
-mod purge;
-mod range;
-mod read_body;
 mod request;
-mod request_fields;
-mod response_future;
-mod route;
-mod seconds;
 mod service;
 #[cfg(feature = "shared")]
 mod shared;
+#[cfg(feature = "shared")]
+mod shared_cache;
 mod stats;
 mod status;
-mod stream;
-mod unfilled;
-mod value_freshness;
-mod vary;
+mod store;
+mod stored;
 
-pub use body::{Body, BoxError, IncompleteBody};
-pub use body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use builder::{BuildError, Builder};
-pub use cache::{HttpCache, PurgeError};
-#[cfg(feature = "compression")]
-pub use encoding::Coding;
-pub use gate::{Access, Scope};
-#[cfg(feature = "async-graphql")]
-pub use graphql::CacheHints;
-pub use inspect::{Inspection, ResponseInspection};
-pub use labels::Labels;
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
-pub use layer::HttpCacheLayer;
+#[cfg(feature = "async-graphql")]
+pub use policy::hints::CacheHints;
+pub use policy::labels::Labels;
+pub use policy::request_fields::{RequestFields, UnkeyedField};
 pub use policy::{CacheCtx, Cached, ForbiddenBecause};
-pub use request_fields::{RequestFields, UnkeyedField};
-pub use response_future::ResponseFuture;
+pub use request::body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use service::HttpCacheService;
+pub use service::layer::HttpCacheLayer;
+pub use service::response_future::ResponseFuture;
 #[cfg(feature = "shared")]
-pub use shared::{SharedBuilder, SharedHttpCache};
+pub use shared_cache::{SharedBuilder, SharedHttpCache};
 pub use stats::{MAX_TOP, Stats};
 pub use status::{Outcome, Reason};
+pub use store::gate::{Access, Scope};
+pub use store::inspect::{Inspection, ResponseInspection};
+pub use store::{HttpCache, PurgeError};
+pub use stored::body::{Body, BoxError, IncompleteBody};
+#[cfg(feature = "compression")]
+pub use stored::encoding::Coding;

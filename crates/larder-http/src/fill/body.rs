@@ -14,17 +14,17 @@ use tokio::time::{Instant, timeout_at};
 
 use super::send::is_hashed_elsewhere;
 use super::{Fill, FillRole, UnticketedFill};
-use crate::body::{BoxError, Rest};
-use crate::buffer::FillBuffer;
-use crate::collect::{CollectStep, CollectedBody};
-use crate::control::split_list;
-use crate::entry::{self, StoreValue, StoredBody, StoredResponse};
+use crate::fill::collect::{CollectStep, CollectedBody};
+use crate::fill::stream::{Published, Stream};
 use crate::graphql::ResponseScan;
+use crate::headers::control::split_list;
 use crate::policy::Plan;
-use crate::purge::PurgeStamp;
+use crate::policy::value_freshness::ValueFreshness;
 use crate::status::Reason;
-use crate::stream::{Published, Stream};
-use crate::value_freshness::ValueFreshness;
+use crate::stored::body::{BoxError, Rest};
+use crate::stored::buffer::FillBuffer;
+use crate::stored::entry::{self, StoreValue, StoredBody, StoredResponse};
+use crate::stored::purge::PurgeStamp;
 
 /// What the client has of the response so far.
 enum Reply<B: http_body::Body> {

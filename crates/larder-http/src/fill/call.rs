@@ -6,11 +6,11 @@ use std::pin::pin;
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::cache::HttpCache;
-use crate::forward;
+use crate::fill::forward;
 use crate::graphql::GraphqlQuery;
-use crate::handler_fields::has_content;
+use crate::policy::handler_fields::has_content;
 use crate::policy::{CacheCtx, HandlerGuard};
+use crate::store::HttpCache;
 
 /// A handler call that has not started. It starts when its future is polled.
 pub(super) struct HandlerCall<F> {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use larder_engine::{CommitOutcome, Failure, Op, Ticket, Ttl};
 
-use crate::cache::{CacheCore, HttpCache};
-use crate::entry::StoreValue;
 use crate::key::Key;
 use crate::status::Reason;
+use crate::store::{CacheCore, HttpCache};
+use crate::stored::entry::StoreValue;
 
 /// How a fill may store its response.
 pub(crate) enum FillRole {

@@ -8,12 +8,12 @@ use http::{HeaderMap, Response, StatusCode, response};
 use http_body::SizeHint;
 
 use super::Fill;
-use crate::body::{Body, BoxError};
-use crate::buffer::FillBuffer;
-use crate::conditional;
-use crate::entry;
+use crate::fill::stream::{Published, Stream};
+use crate::headers::conditional;
 use crate::status::{Outcome, Reason};
-use crate::stream::{Published, Stream};
+use crate::stored::body::{Body, BoxError};
+use crate::stored::buffer::FillBuffer;
+use crate::stored::entry;
 
 /// The longest body whose generated `ETag` is made at once, before the body is sent.
 const MAX_HASHED_AT_ONCE: usize = 4 << 20;

@@ -9,18 +9,18 @@ use larder_engine::{Op, Ttl};
 
 use super::role::put;
 use super::{Fill, FillRole};
-use crate::body::{BoxError, Rest};
-#[cfg(feature = "shared")]
-use crate::cache::Permits;
-use crate::cache::StoreLocation;
-use crate::entry::{StoreValue, StoredResponse};
-use crate::gate::Scope;
+use crate::fill::stream::{Published, Stream};
 use crate::key::{self, Key};
 use crate::policy::Plan;
-use crate::purge::PurgeKey;
 use crate::status::Reason;
-use crate::stream::{Published, Stream};
-use crate::vary::VaryRecord;
+#[cfg(feature = "shared")]
+use crate::store::Permits;
+use crate::store::StoreLocation;
+use crate::store::gate::Scope;
+use crate::stored::body::{BoxError, Rest};
+use crate::stored::entry::{StoreValue, StoredResponse};
+use crate::stored::purge::PurgeKey;
+use crate::stored::vary::VaryRecord;
 
 /// How much longer than its responses a resource is known.
 pub(crate) const KNOWN_AFTER_END: Duration = Duration::from_secs(600);

@@ -6,7 +6,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderValue};
 
 use super::{ITERATIONS, pick, text};
-use crate::control::{Directives, delta_seconds};
+use crate::headers::control::{Directives, delta_seconds};
 
 /// A member of a field, and what it means.
 type Member = (&'static str, fn(&mut Directives));

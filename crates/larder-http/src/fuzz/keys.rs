@@ -7,10 +7,10 @@ use http::header::{ACCEPT_LANGUAGE, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
 use super::{ITERATIONS, pick, text};
-use crate::gate::Scope;
 use crate::key::{self, KeySpace, RequestKey};
-use crate::purge::PurgeStamp;
-use crate::vary::VaryRecord;
+use crate::store::gate::Scope;
+use crate::stored::purge::PurgeStamp;
+use crate::stored::vary::VaryRecord;
 
 const VIEWS: &[&str] = &["", "", "a", "http"];
 const SCHEMES: &[&str] = &["http", "https"];

@@ -4,7 +4,7 @@ use http::header::RANGE;
 use http::{HeaderMap, HeaderValue};
 
 use super::{ITERATIONS, pick, text};
-use crate::range::{BodyRange, requested_range};
+use crate::headers::range::{BodyRange, requested_range};
 
 const UNITS: &[&str] = &["bytes", "bytes", "bytes", "BYTES", " bytes ", "lines", ""];
 const EQUALS: &[&str] = &["=", "=", "=", " = ", "", "=="];

@@ -4,7 +4,7 @@ use http::header::{ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue};
 
 use super::{ITERATIONS, pick, text};
-use crate::conditional::not_modified;
+use crate::headers::conditional::not_modified;
 
 /// Opaque tags: a comma, a space, a star or a backslash in one has no meaning.
 const TAGS: &[&str] =

@@ -14,8 +14,6 @@ mod alias;
 mod document;
 #[cfg(feature = "graphql")]
 mod endpoint;
-#[cfg(feature = "async-graphql")]
-mod hints;
 #[cfg(feature = "graphql")]
 mod json;
 #[cfg(feature = "graphql")]
@@ -32,8 +30,6 @@ mod tests;
 
 #[cfg(feature = "graphql")]
 pub(crate) use endpoint::{Endpoint, is_query_method};
-#[cfg(feature = "async-graphql")]
-pub use hints::CacheHints;
 #[cfg(feature = "graphql")]
 pub(crate) use request::Format;
 pub(crate) use response::ResponseScan;

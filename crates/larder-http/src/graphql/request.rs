@@ -11,7 +11,7 @@ use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 
-use crate::control::split_media_type;
+use crate::headers::control::split_media_type;
 use crate::key::write_part;
 use crate::status::Reason;
 

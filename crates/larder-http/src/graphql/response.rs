@@ -5,7 +5,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{Response, StatusCode};
 use memchr::memchr2;
 
-use crate::control::split_media_type;
+use crate::headers::control::split_media_type;
 use crate::status::Reason;
 
 /// The longest name that matters.

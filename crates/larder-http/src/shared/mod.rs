@@ -8,14 +8,10 @@
 //! ```
 //!
 //! - [`codec`]: entries as bytes. [`tags`]: the tags by which entries are purged.
-//! - [`fill`]: what a fill asks Redis, and stores there. [`handle`]: the handle of a shared cache and its options.
+//! - [`crate::fill::share`]: what a fill asks Redis, and stores there. [`crate::shared_cache`]: the handle and its options.
 
-mod codec;
-mod fill;
-mod handle;
-mod tags;
-
-pub use handle::{SharedBuilder, SharedHttpCache};
+pub(crate) mod codec;
+pub(crate) mod tags;
 
 use std::sync::Arc;
 
@@ -24,24 +20,26 @@ use larder_engine::{Cache, Follower};
 use tokio::runtime::{EnterGuard, Handle};
 use twox_hash::XxHash3_128;
 
-use crate::cache::{Asked, CacheCore, Permits};
-use crate::entry::StoreValue;
 use crate::key::Key;
-
-pub(crate) use fill::{FillShare, begin, find};
+use crate::store::{Asked, CacheCore, Permits};
+use crate::stored::entry::StoreValue;
 
 /// What a cache shares with other replicas, and how.
 #[derive(Debug)]
 pub(crate) struct SharedStore {
-    view: SharedView,
+    pub(crate) view: SharedView,
     /// Longer bodies stay on their replica.
-    max_body_bytes: usize,
+    pub(crate) max_body_bytes: usize,
     /// Frees the memory of a store whose entries another replica has purged.
     _listening: Listening,
 }
 
 impl SharedStore {
-    fn new(view: SharedView, max_body_bytes: usize, store: Cache<Key, StoreValue>) -> Arc<SharedStore> {
+    pub(crate) fn new(
+        view: SharedView,
+        max_body_bytes: usize,
+        store: Cache<Key, StoreValue>,
+    ) -> Arc<SharedStore> {
         let listening = view.listen(move |remote| {
             if let RemoteInvalidation::Everything(larder::Invalidation::Hard) = remote {
                 store.clear();
@@ -73,7 +71,7 @@ impl SharedStore {
     }
 
     /// Invalidates the entries with one tag, on every replica.
-    async fn invalidate(&self, tag: Box<str>) -> larder::Reach {
+    pub(crate) async fn invalidate(&self, tag: Box<str>) -> larder::Reach {
         reach_of(self.view.invalidate_tags([tag], larder::Invalidation::Hard).await)
     }
 }
@@ -96,13 +94,13 @@ impl HomeRuntime {
 
 /// The reach of a purge. One short tag is never refused: the only error is that of a runtime that shuts down, and nobody
 /// knows then whether Redis has confirmed.
-fn reach_of(purged: Result<larder::Reach, larder::CacheError>) -> larder::Reach {
+pub(crate) fn reach_of(purged: Result<larder::Reach, larder::CacheError>) -> larder::Reach {
     purged.unwrap_or(larder::Reach::HereAndQueued)
 }
 
 /// The key of an entry in Redis. It is a hash, because keys may be long and contain bodies; the entry has the whole key,
 /// which is compared. Another version of the codec has other keys, so that two versions can run side by side.
-fn redis_key(key: &Key) -> Vec<u8> {
+pub(crate) fn redis_key(key: &Key) -> Vec<u8> {
     format!("{}:{:032x}", codec::VERSION, XxHash3_128::oneshot(key.as_bytes())).into_bytes()
 }
 

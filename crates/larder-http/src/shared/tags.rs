@@ -9,12 +9,12 @@ use larder::{Policy, WriteOptions};
 use twox_hash::XxHash3_128;
 
 use crate::fill;
-use crate::gate::Scope;
 use crate::key;
 use crate::policy::Plan;
+use crate::store::gate::Scope;
 
 /// The prefixes of one path that have tags.
-pub(super) const MAX_PREFIXES: usize = 8;
+pub(crate) const MAX_PREFIXES: usize = 8;
 /// How long a record is kept at least.
 const MIN_RECORD_TTL: Duration = Duration::from_secs(3600);
 /// How the tags begin that are hashes.
@@ -23,33 +23,33 @@ const HASHED: &str = "http-";
 const MAX_TAG_BYTES: usize = 255;
 
 /// The tag of all entries of a URI, which is a part of their keys.
-pub(super) fn of_uri(uri: &[u8]) -> Box<str> {
+pub(crate) fn of_uri(uri: &[u8]) -> Box<str> {
     hashed("uri", uri)
 }
 
 /// The tag of all entries of an origin whose path starts with this prefix.
-pub(super) fn of_prefix(origin: &[u8], path: &[u8]) -> Box<str> {
+pub(crate) fn of_prefix(origin: &[u8], path: &[u8]) -> Box<str> {
     hashed("prefix", &[origin, path].concat())
 }
 
 /// The tag by which a handler's tag is stored.
-pub(super) fn of_tag(tag: &str) -> Box<str> {
+pub(crate) fn of_tag(tag: &str) -> Box<str> {
     if tag.len() <= MAX_TAG_BYTES { tag.into() } else { hashed("tag", tag.as_bytes()) }
 }
 
 /// The tag of all responses that are private to a principal.
-pub(super) fn of_principal(principal: &str) -> Box<str> {
+pub(crate) fn of_principal(principal: &str) -> Box<str> {
     hashed("principal", principal.as_bytes())
 }
 
 /// Whether a tag of an entry was named, and is not a hash.
-pub(super) fn is_named(tag: &str) -> bool {
+pub(crate) fn is_named(tag: &str) -> bool {
     let hash = tag.strip_prefix(HASHED).and_then(|kind| Some(kind.split_once(':')?.1));
     hash.is_none_or(|hash| hash.len() != 32)
 }
 
 /// The times and tags of an entry of this resource. A private one has its principal.
-pub(super) fn options(plan: &Plan, resource: &[u8], principal: Option<&str>) -> WriteOptions {
+pub(crate) fn options(plan: &Plan, resource: &[u8], principal: Option<&str>) -> WriteOptions {
     let policy = Policy::new().ttl(plan.ttl).grace(plan.grace);
     let own = plan.tags.iter().map(|tag| of_tag(tag));
     let principal = principal.filter(|_| plan.scope == Some(Scope::Private)).map(of_principal);
@@ -59,7 +59,7 @@ pub(super) fn options(plan: &Plan, resource: &[u8], principal: Option<&str>) -> 
 
 /// The times and tags of the record of a resource. It is kept for longer than most variants: without it replicas that
 /// know the record and those that make a new one would not find each other's variants.
-pub(super) fn record_options(plan: &Plan, resource: &[u8]) -> WriteOptions {
+pub(crate) fn record_options(plan: &Plan, resource: &[u8]) -> WriteOptions {
     let policy = Policy::new().ttl(MIN_RECORD_TTL.max(fill::record_ttl(plan))).grace(Duration::ZERO);
     of_resource(resource).fold(WriteOptions::new().policy(policy), WriteOptions::tag)
 }

@@ -1,11 +1,11 @@
 //! The codec: what is decoded is what was encoded, and anything else is a miss.
 
 use super::*;
-use crate::chunks::Chunks;
-use crate::entry::StoredBody;
 use crate::fuzz::ITERATIONS;
 use crate::policy::Plan;
-use crate::purge::PurgeStamp;
+use crate::stored::chunks::Chunks;
+use crate::stored::entry::StoredBody;
+use crate::stored::purge::PurgeStamp;
 use bytes::Bytes;
 use std::time::Duration;
 

@@ -1,0 +1,290 @@
+//! Forwards a request to the inner service, after waiting until it is ready. The layer itself is always ready, so that
+//! a busy handler never delays a response from the store.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use larder_engine::Ttl;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use crate::fill::{KNOWN_AFTER_END, declared_length};
+use crate::headers::range;
+use crate::key::Key;
+use crate::policy::handler_fields::has_content;
+use crate::policy::value_freshness::ValueFreshness;
+use crate::policy::{self, CacheCtx, HandlerGuard};
+#[cfg(feature = "shared")]
+use crate::shared::HomeRuntime;
+use crate::status::Outcome;
+use crate::store::gate::Scope;
+use crate::store::{CacheCore, HttpCache, StoreLocation};
+use crate::stored::body::{Body, BoxError};
+use crate::stored::entry;
+use crate::stored::purge::PurgeKey;
+
+/// The inner service of a fill, which may continue in its own task.
+pub(crate) trait Handler<ReqBody, B>:
+    Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+    + Send
+    + 'static
+{
+}
+
+impl<S, ReqBody, B> Handler<ReqBody, B> for S where
+    S: Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+        + Send
+        + 'static
+{
+}
+
+/// The body of a handler's response.
+pub(crate) trait HandlerBody:
+    http_body::Body<Data = Bytes, Error: Into<BoxError> + Send + 'static> + Send + 'static
+{
+}
+
+impl<B> HandlerBody for B where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError> + Send + 'static> + Send + 'static
+{
+}
+
+/// Waits until the service is ready, then calls it.
+pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S::Response, S::Error> {
+    poll_fn(|cx| inner.poll_ready(cx)).await?;
+    inner.call(request).await
+}
+
+/// What to do with the response to a forwarded request.
+pub(crate) enum FollowUp {
+    Nothing,
+    /// The method is unsafe: a success invalidates the URI (RFC 9111, 4.4).
+    Invalidate(Invalidation),
+    /// The key is hit-for-miss: a response that can surely be stored ends that, one that can surely not prolongs it.
+    CheckHitForMiss(HitForMissCheck),
+    /// The request has a range: the response tells whether a complete body could be stored.
+    LearnRange(RangeCheck),
+}
+
+/// What is learnt from the response to a range.
+pub(crate) struct RangeCheck {
+    range_key: PurgeKey,
+    public_key: PurgeKey,
+    has_content: bool,
+}
+
+impl RangeCheck {
+    pub(crate) fn new<B>(core: &CacheCore, location: &StoreLocation, request: &Request<B>) -> RangeCheck {
+        RangeCheck {
+            range_key: core.range_key(location),
+            public_key: core.purges.purge_key(location.resource.as_bytes()),
+            has_content: has_content(request),
+        }
+    }
+
+    /// Remembers that the next request for a range may fill the complete body. Only the gate knows who may have a guarded
+    /// one.
+    fn learn<B: http_body::Body>(&self, core: &CacheCore, response: &mut Response<B>, ctx: &CacheCtx) {
+        let length = match response.status() {
+            StatusCode::OK => declared_length(response.headers(), &response.body().size_hint()),
+            StatusCode::PARTIAL_CONTENT => range::complete_length(response.headers()),
+            _ => None,
+        };
+        if length.is_none_or(|length| length > core.max_body_bytes as u64) {
+            return;
+        }
+        let status = std::mem::replace(response.status_mut(), StatusCode::OK);
+        let plan = policy::plan(response, ctx, &[])
+            .and_then(|plan| core.check_fields_read(response, plan, self.has_content));
+        *response.status_mut() = status;
+        if let Ok(plan) = plan.as_ref()
+            && !plan.is_guarded()
+        {
+            let known_for = || Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END);
+            core.known_resources.insert_with_ttl(self.range_key, (), known_for());
+            if plan.scope == Some(Scope::Public) && plan.vary.is_empty() {
+                core.known_resources.insert_with_ttl(self.public_key, (), known_for());
+            }
+        }
+    }
+}
+
+/// What a response must fulfil to end hit-for-miss.
+pub(crate) struct HitForMissCheck {
+    key: PurgeKey,
+    started: Instant,
+    has_content: bool,
+    is_graphql: bool,
+}
+
+impl HitForMissCheck {
+    /// Of a request that starts now.
+    pub(crate) fn new<B>(key: PurgeKey, request: &Request<B>, is_graphql: bool) -> HitForMissCheck {
+        HitForMissCheck { key, started: Instant::now(), has_content: has_content(request), is_graphql }
+    }
+
+    /// Ends it if the response can surely be stored, and prolongs it if it can surely not.
+    fn follow_response<B: http_body::Body>(
+        &self,
+        core: &CacheCore,
+        response: &mut Response<B>,
+        ctx: &CacheCtx,
+    ) {
+        let hint = response.body().size_hint();
+        let is_too_long = hint.lower() > core.max_body_bytes as u64;
+        let is_refused = policy::plan(response, ctx, &core.cached_errors)
+            .and_then(|plan| core.check_fields_read(response, plan, self.has_content))
+            .is_err();
+        if is_refused || is_too_long {
+            core.hit_for_miss.insert(self.key, ());
+        } else if hint.exact().is_some() && !self.is_graphql {
+            // Only the end of a GraphQL response shows whether it has errors, and that of others how long they are.
+            core.hit_for_miss.remove(&self.key);
+        }
+    }
+}
+
+/// The invalidation of a URI by an unsafe method. If the handler was called and is dropped before its reply, or fails, it
+/// may have changed the resource nevertheless.
+pub(crate) struct Invalidation {
+    cache: HttpCache,
+    uri: Key,
+    /// Responses to requests with a body may be stored for the URI, under other keys.
+    has_body_keys: bool,
+    is_due: bool,
+    #[cfg(feature = "shared")]
+    runtime: HomeRuntime,
+}
+
+impl Invalidation {
+    pub(crate) fn new(cache: HttpCache, uri: Key, has_body_keys: bool) -> Invalidation {
+        Invalidation {
+            #[cfg(feature = "shared")]
+            runtime: HomeRuntime::of(cache.core()),
+            cache,
+            uri,
+            has_body_keys,
+            is_due: false,
+        }
+    }
+}
+
+impl Drop for Invalidation {
+    fn drop(&mut self) {
+        if self.is_due {
+            #[cfg(feature = "shared")]
+            let _entered = self.runtime.enter();
+            self.cache.invalidate(self.uri.as_bytes(), self.has_body_keys);
+        }
+    }
+}
+
+pin_project! {
+    /// The future of a forwarded request.
+    pub(crate) struct Forward<S, ReqBody>
+    where
+        S: Service<Request<ReqBody>>,
+    {
+        #[pin]
+        state: ForwardState<S, ReqBody, S::Future>,
+        cache: HttpCache,
+        outcome: Outcome,
+        follow_up: FollowUp,
+        handler: Option<HandlerGuard>,
+        values: ValueFreshness,
+    }
+}
+
+pin_project! {
+    #[project = ForwardStateProjection]
+    enum ForwardState<S, ReqBody, F> {
+        WaitingForReady { inner: S, request: Option<Request<ReqBody>> },
+        Called { #[pin] future: F },
+    }
+}
+
+impl<S, ReqBody> Forward<S, ReqBody>
+where
+    S: Service<Request<ReqBody>>,
+{
+    pub(crate) fn new(
+        cache: HttpCache,
+        inner: S,
+        mut request: Request<ReqBody>,
+        outcome: Outcome,
+        follow_up: FollowUp,
+    ) -> Forward<S, ReqBody> {
+        let (ctx, handler) = CacheCtx::of_handler(&cache);
+        request.extensions_mut().insert(ctx);
+        if matches!(outcome, Outcome::Miss { .. }) {
+            // The handler must not see more than in a fill.
+            cache.core().restrict(&mut request);
+        }
+        let state = ForwardState::WaitingForReady { inner, request: Some(request) };
+        let values = match follow_up {
+            FollowUp::CheckHitForMiss(_) | FollowUp::LearnRange(_) => cache.core().value_freshness(),
+            FollowUp::Nothing | FollowUp::Invalidate(_) => ValueFreshness::new(false),
+        };
+        Forward { state, cache, outcome, follow_up, handler: Some(handler), values }
+    }
+}
+
+impl<S, ReqBody, B> Future for Forward<S, ReqBody>
+where
+    S: Service<Request<ReqBody>, Response = Response<B>>,
+    B: http_body::Body,
+{
+    type Output = Result<Response<Body<B>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let clock = this.cache.core().store.clock();
+        let result = loop {
+            let future = match this.state.as_mut().project() {
+                ForwardStateProjection::Called { future } => {
+                    break ready!(this.values.poll(clock, || future.poll(cx)));
+                }
+                ForwardStateProjection::WaitingForReady { inner, request } => {
+                    if let Err(error) = ready!(inner.poll_ready(cx)) {
+                        break Err(error);
+                    }
+                    if let FollowUp::Invalidate(invalidation) = this.follow_up {
+                        invalidation.is_due = true;
+                    }
+                    inner.call(request.take().expect("the request is sent once"))
+                }
+            };
+            this.state.set(ForwardState::Called { future });
+        };
+        // Dropped before the client gets the response.
+        let handler = this.handler.take().expect("a completed future is not polled again");
+        let core = this.cache.core();
+        handler.ctx().note_values(this.values.remaining(clock));
+        core.counters.count(*this.outcome);
+        if let (Err(_), FollowUp::CheckHitForMiss(check)) = (&result, &*this.follow_up) {
+            core.hit_for_miss.insert(check.key, ());
+        }
+        let mut response = result?;
+        policy::add_labels(&mut response, handler.ctx());
+        match this.follow_up {
+            FollowUp::Nothing => {}
+            FollowUp::Invalidate(invalidation) => {
+                invalidation.is_due = response.status().is_success() || response.status().is_redirection();
+                // Before the client gets the response.
+                *this.follow_up = FollowUp::Nothing;
+            }
+            FollowUp::LearnRange(check) => check.learn(core, &mut response, handler.ctx()),
+            FollowUp::CheckHitForMiss(check) => {
+                core.counters.miss_time.record(check.started.elapsed());
+                check.follow_response(core, &mut response, handler.ctx());
+            }
+        }
+        let mut response = response.map(Body::inner);
+        entry::add_cache_status(&mut response, *this.outcome);
+        Poll::Ready(Ok(response))
+    }
+}

@@ -1,0 +1,200 @@
+//! A fill: runs the handler for a response that may be stored. If the handler waits, it continues in its own task, so
+//! that a client that disconnects does not cancel a fill that other requests follow.
+//!
+//! ```text
+//! client ── request ──► fill task ──► handler
+//!        ◄── head ─────    │  ◄── body, frame by frame
+//!        ◄── buffer ───────┤
+//! followers ◄── buffer ────┤  found through the store
+//!                          └─ complete body ──► store
+//! ```
+//!
+//! If the body is not ready at once, the client receives the head immediately, and the response is stored with a body
+//! that is being filled. A long body without an `ETag` is sent before one is made, and stored afterwards. The fill collects
+//! the body up to the limit; the client and all followers read the same buffer, each at its own speed. If the body cannot be
+//! stored, the client gets the rest of it from the handler, and the bodies of the followers end with an error.
+//!
+//! This file is the course of a fill; [`body`] reads the body, [`send`] is what its client gets, [`store`] what becomes of the
+//! response.
+
+mod body;
+mod call;
+mod collect;
+pub(crate) mod forward;
+pub(crate) mod miss;
+mod role;
+mod send;
+#[cfg(feature = "shared")]
+pub(crate) mod share;
+mod store;
+mod stream;
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::AGE;
+use http::{HeaderMap, Request, Response, StatusCode, response};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
+
+pub(crate) use self::body::declared_length;
+use self::call::HandlerCall;
+pub(crate) use self::role::{FillRole, PurgedFill, RunningFill, UnticketedFill};
+#[cfg(feature = "shared")]
+use self::share::FillShare;
+pub(crate) use self::store::KNOWN_AFTER_END;
+#[cfg(feature = "shared")]
+pub(crate) use self::store::record_ttl;
+use crate::graphql::ResponseScan;
+use crate::key::{self, Key};
+use crate::policy::{self, Plan};
+use crate::status::Reason;
+use crate::store::gate::Requester;
+use crate::store::{CacheCore, HttpCache, StoreLocation};
+use crate::stored::body::{Body, BoxError};
+use crate::stored::entry::{ReplayRequest, StoredResponse};
+use crate::stored::vary::VaryRecord;
+
+/// The result that a fill sends to its client.
+pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
+
+/// One fill, and the destinations of its response.
+pub(crate) struct Fill<B: http_body::Body, E> {
+    pub(crate) cache: HttpCache,
+    pub(crate) location: StoreLocation,
+    pub(crate) role: FillRole,
+    /// The headers of the request: they select the variant and contain the client's conditions.
+    pub(crate) request_headers: HeaderMap,
+    pub(crate) requester: Requester,
+    /// The client gets no body.
+    #[cfg(feature = "shared")]
+    pub(crate) head_only: bool,
+    pub(crate) _running: RunningFill,
+    /// `None` for a background refresh.
+    pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
+    /// The record and the key of the first variant, once the response says that the resource varies.
+    pub(crate) first_variant: OnceLock<(Arc<VaryRecord>, Key)>,
+    #[cfg(feature = "shared")]
+    pub(crate) shared: FillShare,
+}
+
+impl<B, E> Fill<B, E>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    /// Runs the handler, sends the response to the client, and stores it or releases the followers. In a shared cache
+    /// another replica may have the response.
+    pub(crate) async fn run<S, ReqBody>(mut self, inner: S, request: Request<ReqBody>)
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
+    {
+        // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
+        #[cfg(feature = "shared")]
+        let request = if self.core().shared.is_some() {
+            let Some(request) = Box::pin(share::begin(&mut self, request)).await else { return };
+            request
+        } else {
+            request
+        };
+        // Taken before the handler starts: every later purge covers its response.
+        let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
+        let deadline = Instant::now() + self.core().fill_timeout;
+        let HandlerCall { future, ctx, guard, is_graphql, has_content } =
+            call::prepare(&self.cache, inner, request);
+        let mut call = pin!(future);
+        let (result, is_late) = match timeout_at(deadline, &mut call).await {
+            Ok(result) => (result, false),
+            Err(_) => {
+                self.release_followers_of_slow_fill();
+                match self.wait_for_client(call).await {
+                    Some(result) => (result, true),
+                    None => return,
+                }
+            }
+        };
+        drop(guard);
+        let replied_at = self.core().store.now_ms();
+        let mut response = match result {
+            Ok(response) => response,
+            Err(error) => {
+                self.abandon_store(Reason::HandlerError, StatusCode::INTERNAL_SERVER_ERROR);
+                self.count(self.miss_outcome(Some(Reason::HandlerError)));
+                if let Some(client) = self.client.take() {
+                    let _ = client.send(Err(error));
+                }
+                return;
+            }
+        };
+        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors)
+            .and_then(|plan| self.requester.check(plan.scope).map(|()| plan))
+            .and_then(|plan| self.core().check_fields_read(&mut response, plan, has_content));
+        let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
+        match plan.and_then(|plan| Ok((plan, scan?))) {
+            Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
+            Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
+                self.send_unstored(response, Reason::BodyTooLarge);
+            }
+            Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, (replied_at, deadline)).await,
+            Err(reason) => self.send_unstored(response, reason),
+        }
+    }
+
+    /// Stores the response, which answers the followers, and sends it to the client.
+    fn store_and_send(&mut self, stored: Arc<StoredResponse>, plan: &Plan, head: response::Parts, now: u64) {
+        let result = self.store(&stored, plan).map(drop);
+        let result = self.settle(result);
+        let outcome = self.miss_outcome(result.err());
+        self.count(outcome);
+        let mut response = stored.respond(ReplayRequest::get(&self.request_headers), now);
+        if plan.age < Duration::from_secs(1) {
+            // `Age` would say that the response was not made for this request (RFC 9111, 5.1).
+            response.headers_mut().remove(AGE);
+        }
+        *response.version_mut() = head.version;
+        response.extensions_mut().extend(head.extensions);
+        self.send(response, outcome);
+    }
+
+    /// Waits for a handler that is too slow. Only its client does: without one the fill ends.
+    async fn wait_for_client<T>(&mut self, handler: impl Future<Output = T>) -> Option<T> {
+        let mut handler = pin!(handler);
+        let result = poll_fn(|cx| match (handler.as_mut().poll(cx), &mut self.client) {
+            (Poll::Ready(result), _) => Poll::Ready(Some(result)),
+            (Poll::Pending, Some(client)) => client.poll_closed(cx).map(|()| None),
+            (Poll::Pending, None) => Poll::Ready(None),
+        });
+        let result = result.await;
+        if result.is_none() {
+            self.count(self.miss_outcome(Some(Reason::FillTimeout)));
+        }
+        result
+    }
+
+    /// Ends the wait for a handler that is too slow. Marks the key first: followers that return must not wait again.
+    fn release_followers_of_slow_fill(&mut self) {
+        if matches!(self.role, FillRole::Leader(_)) {
+            self.mark_hit_for_miss();
+        }
+        self.role.release_followers();
+        #[cfg(feature = "shared")]
+        self.shared.release();
+    }
+
+    #[cfg(feature = "compression")]
+    pub(crate) fn with_siblings(&self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
+        match self.core().codings.offered.is_empty() {
+            true => stored,
+            false => stored.with_siblings(plan),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &CacheCore {
+        self.cache.core()
+    }
+}

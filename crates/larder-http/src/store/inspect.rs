@@ -1,0 +1,139 @@
+//! What the cache would do with a request, for tools that explain it. Nothing is served, loaded or counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, Request, StatusCode};
+#[cfg(feature = "shared")]
+use larder::Validity;
+
+use crate::key::{self, Key, RequestKey};
+use crate::request::traits::RequestTraits;
+use crate::status::Reason;
+#[cfg(feature = "shared")]
+use crate::store::Permits;
+use crate::store::gate::Scope;
+use crate::store::{CacheCore, HttpCache};
+use crate::stored::entry::{StoreValue, StoredResponse};
+
+/// What the cache has for a request at one moment; see [`HttpCache::inspect`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Why the request bypasses the cache. Nothing else is known then.
+    pub bypass: Option<Reason>,
+    /// The header fields that select a variant; empty if the resource is not known to vary.
+    pub vary: Vec<HeaderName>,
+    /// The scope of the resource, if it is known. From [`Scope::Gated`] on the gate judges each request.
+    pub scope: Option<Scope>,
+    /// The stored response. That of a principal is not looked up.
+    pub response: Option<ResponseInspection>,
+    /// Whether a response is still in memory that was purged, and is not served any more.
+    pub is_purged: bool,
+    /// Whether the last response could not be stored or was too slow, so that requests do not wait for each other.
+    pub is_hit_for_miss: bool,
+}
+
+/// A stored response at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResponseInspection {
+    /// Its status.
+    pub status: StatusCode,
+    /// The time since the origin made it.
+    pub age: Duration,
+    /// The rest of its time to live; zero once it is stale.
+    pub ttl: Duration,
+    /// How long it may still be served stale after that; `None` if it is kept until it is evicted.
+    pub grace: Option<Duration>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its bytes.
+    pub bytes: usize,
+    /// Whether its body is still being received; requests follow it.
+    pub is_filling: bool,
+}
+
+/// An entry of the store, and how long it is kept.
+type Found = (StoreValue, Option<Duration>);
+
+impl HttpCache {
+    /// What the cache would do with this request now, without a body rule. Redis is not asked, no handler runs, and neither
+    /// policy nor counters learn of it.
+    ///
+    /// Cost: up to two lookups in memory.
+    pub fn inspect<B: http_body::Body>(&self, request: &Request<B>) -> Inspection {
+        let core = self.core();
+        let bypass = |reason| Inspection { bypass: Some(reason), ..Inspection::default() };
+        let traits = match RequestTraits::parse(request, &core.personal, false) {
+            Ok(traits) => traits,
+            Err(reason) => return bypass(reason),
+        };
+        let inspection = core.inspect(RequestKey::new(request, &None)).unwrap_or_else(bypass);
+        match traits.credentials.filter(|_| inspection.response.is_some() && inspection.scope.is_none()) {
+            Some(reason) => bypass(reason),
+            None => inspection,
+        }
+    }
+}
+
+impl CacheCore {
+    fn inspect(&self, request: RequestKey<'_>) -> Result<Inspection, Reason> {
+        let resource = key::with_key_buffer(|key| {
+            request.write(key, &self.key_space)?;
+            Ok(Key::new(key))
+        })?;
+        let mut inspection = Inspection::default();
+        let location = self.location_of(request)?;
+        inspection.is_hit_for_miss = self.hit_for_miss.contains(&self.hit_for_miss_key(&location));
+        let Some(found) = self.peek(&resource) else { return Ok(inspection) };
+        if !self.purges.is_unpurged(found.0.stamp(), resource.as_bytes()) {
+            inspection.is_purged = true;
+            return Ok(inspection);
+        }
+        let response = match found {
+            (StoreValue::Varies(record), _) => {
+                inspection.vary = record.fields().to_vec();
+                inspection.scope = record.scope();
+                self.peek(location.key())
+            }
+            response => Some(response),
+        };
+        if let Some((StoreValue::Response(stored), kept_for)) = response {
+            inspection.scope = stored.scope.or(inspection.scope);
+            inspection.is_purged = !stored.tags_are_unpurged(&self.purges);
+            inspection.response =
+                (!inspection.is_purged).then(|| self.response_inspection(&stored, kept_for));
+        }
+        Ok(inspection)
+    }
+
+    /// An entry without an effect on the policy; none that another replica has invalidated.
+    fn peek(&self, key: &Key) -> Option<Found> {
+        let found =
+            self.store.peek_with(key.as_bytes(), |entry| (entry.value().clone(), entry.expires_in()))?;
+        #[cfg(feature = "shared")]
+        if self.shared_validity(&found.0, Permits::default()) == Validity::Dead {
+            return None;
+        }
+        Some(found)
+    }
+
+    fn response_inspection(
+        &self,
+        stored: &Arc<StoredResponse>,
+        kept_for: Option<Duration>,
+    ) -> ResponseInspection {
+        let now = self.store.now_ms();
+        let ttl = Duration::from_millis(stored.ttl_ms(now));
+        ResponseInspection {
+            status: stored.status(),
+            age: Duration::from_millis(stored.age_ms(now)),
+            ttl,
+            grace: kept_for.map(|kept_for| kept_for.saturating_sub(ttl)),
+            tags: stored.tag_names(self).map(str::to_owned).collect(),
+            bytes: stored.bytes(),
+            is_filling: stored.is_filling(),
+        }
+    }
+}
