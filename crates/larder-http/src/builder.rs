@@ -11,13 +11,14 @@ use larder_engine::fork::Process;
 use larder_engine::{Cache, Clock};
 
 use crate::key::{Key, KeySpace};
+use crate::policy::gate::{Access, Gate};
 use crate::policy::handler_fields::HandlerFields;
-use crate::request::traits::{PersonalExtension, PersonalTraits};
-#[cfg(feature = "shared")]
+use crate::policy::rules::Rules;
+use crate::request::traits::PersonalExtension;
 use crate::shared::SharedStore;
 use crate::stats::Counters;
-use crate::store::gate::{Access, Gate};
-use crate::store::{CacheCore, HttpCache};
+use crate::store::HttpCache;
+use crate::store::core::CacheCore;
 #[cfg(feature = "compression")]
 use crate::stored::encoding::{Coding, Codings};
 use crate::stored::entry::StoreValue;
@@ -46,10 +47,7 @@ pub struct Builder {
     max_fill_bytes: u64,
     max_waiters: usize,
     max_fills: usize,
-    cached_errors: Vec<StatusCode>,
-    outlives_values: bool,
-    personal: PersonalTraits,
-    handler_fields: HandlerFields,
+    rules: Rules,
     gate: Option<Gate>,
     gate_timeout: Duration,
     #[cfg(feature = "compression")]
@@ -98,10 +96,7 @@ impl Builder {
             max_fill_bytes: 32 << 20,
             max_waiters: 16_384,
             max_fills: 4_096,
-            cached_errors: Vec::new(),
-            outlives_values: false,
-            personal: PersonalTraits::default(),
-            handler_fields: HandlerFields::default(),
+            rules: Rules::default(),
             gate: None,
             gate_timeout: Duration::from_secs(5),
             #[cfg(feature = "compression")]
@@ -152,7 +147,7 @@ impl Builder {
     /// Statuses other than 200 with which a response of any handler may be stored; see
     /// [`Cached::cached_errors`](crate::Cached::cached_errors). Default: none.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Builder {
-        self.cached_errors.extend(statuses);
+        self.rules.cached_errors.extend(statuses);
         self
     }
 
@@ -162,14 +157,14 @@ impl Builder {
     /// nothing, nor does a value that a task gets which the handler spawns: see [`Cached::limit_ttl`](crate::Cached::limit_ttl).
     /// For single responses there is [`Cached::may_outlive_values`](crate::Cached::may_outlive_values). Default: they may not.
     pub fn responses_may_outlive_values(mut self) -> Builder {
-        self.outlives_values = true;
+        self.rules.outlives_values = true;
         self
     }
 
     /// Further request fields that identify a user, such as `x-api-key`. They count as credentials, like
     /// `Authorization`: without a [`Scope`](crate::Scope) of the response the request bypasses the cache. Default: none.
     pub fn credential_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
-        self.personal.credential_fields.extend(names);
+        self.rules.personal.credential_fields.extend(names);
         self
     }
 
@@ -177,7 +172,7 @@ impl Builder {
     /// that has no other cookie is treated as one without cookies: it is answered from the cache, and concurrent ones
     /// call the handler once. The handler of a response that may be stored does not see them. Default: none.
     pub fn ignored_cookies<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Builder {
-        self.personal.ignored_cookies.extend(names.into_iter().map(Into::into));
+        self.rules.personal.ignored_cookies.extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -199,7 +194,7 @@ impl Builder {
     /// # Ok::<(), larder_http::BuildError>(())
     /// ```
     pub fn handler_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
-        self.handler_fields = HandlerFields::only(names);
+        self.rules.handler_fields = HandlerFields::only(names);
         self
     }
 
@@ -207,7 +202,7 @@ impl Builder {
     /// authenticated. It counts as credentials, like `Authorization`, and a background refresh has none. All other
     /// extensions of the first request reach the handler of a fill that many requests share. Default: none.
     pub fn personal_extension<T: Clone + Send + Sync + 'static>(mut self) -> Builder {
-        self.personal.extensions.push(PersonalExtension::of::<T>());
+        self.rules.personal.extensions.push(PersonalExtension::of::<T>());
         self
     }
 
@@ -333,19 +328,14 @@ impl Builder {
             max_waiters: self.max_waiters,
             running_fills: store.running_fills,
             max_fills: self.max_fills,
-            cached_errors: self.cached_errors,
-            outlives_values: self.outlives_values,
-            personal: self.personal,
-            handler_fields: self.handler_fields,
-            gate: self.gate,
-            gate_timeout: self.gate_timeout,
+            rules: self.rules,
+            gate: self.gate.map(|gate| gate.with_timeout(self.gate_timeout)),
             private_shares: store.private_shares,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),
             key_space: self.key_space,
             wait_timeout: self.wait_timeout,
             fill_timeout: self.fill_timeout,
-            #[cfg(feature = "shared")]
             shared: store.shared,
         }))
     }
@@ -363,7 +353,6 @@ pub(crate) struct StoreState {
     memory: Arc<BodyMemory>,
     private_shares: Arc<PrivateShares>,
     waiters: Arc<AtomicUsize>,
-    #[cfg(feature = "shared")]
     pub(crate) shared: Option<Arc<SharedStore>>,
 }
 
@@ -382,7 +371,6 @@ impl StoreState {
             memory: BodyMemory::new(max_bytes.saturating_add(max_fill_bytes)),
             private_shares: PrivateShares::new(max_bytes),
             waiters: Arc::default(),
-            #[cfg(feature = "shared")]
             shared: None,
         })
     }
@@ -399,7 +387,6 @@ impl StoreState {
             memory: core.memory.clone(),
             private_shares: core.private_shares.clone(),
             waiters: core.waiters.clone(),
-            #[cfg(feature = "shared")]
             shared: core.shared.clone(),
         }
     }

@@ -79,7 +79,6 @@ mod key;
 mod policy;
 mod request;
 mod service;
-#[cfg(feature = "shared")]
 mod shared;
 #[cfg(feature = "shared")]
 mod shared_cache;
@@ -91,11 +90,14 @@ mod stored;
 pub use builder::{BuildError, Builder};
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
+pub use policy::cached::Cached;
+pub use policy::ctx::{CacheCtx, ForbiddenBecause};
+pub use policy::gate::Access;
 #[cfg(feature = "async-graphql")]
 pub use policy::hints::CacheHints;
 pub use policy::labels::Labels;
 pub use policy::request_fields::{RequestFields, UnkeyedField};
-pub use policy::{CacheCtx, Cached, ForbiddenBecause};
+pub use policy::scope::Scope;
 pub use request::body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use service::HttpCacheService;
 pub use service::layer::HttpCacheLayer;
@@ -104,7 +106,6 @@ pub use service::response_future::ResponseFuture;
 pub use shared_cache::{SharedBuilder, SharedHttpCache};
 pub use stats::{MAX_TOP, Stats};
 pub use status::{Outcome, Reason};
-pub use store::gate::{Access, Scope};
 pub use store::inspect::{Inspection, ResponseInspection};
 pub use store::{HttpCache, PurgeError};
 pub use stored::body::{Body, BoxError, IncompleteBody};

@@ -8,8 +8,9 @@ use larder::{Reach, SharedView};
 use crate::builder::{BuildError, Builder};
 use crate::key;
 use crate::service::layer::HttpCacheLayer;
+use crate::shared::SharedStore;
+use crate::shared::replicas::reach_of;
 use crate::shared::tags::{self, MAX_PREFIXES};
-use crate::shared::{self, SharedStore};
 use crate::stats::Stats;
 use crate::store::inspect::Inspection;
 use crate::store::{HttpCache, PurgeError, parse_absolute};
@@ -165,7 +166,7 @@ impl SharedHttpCache {
     pub async fn purge_all(&self) -> Reach {
         let core = self.0.core();
         core.counters.purges.add(1);
-        let reach = shared::reach_of(self.store().view.clear().await);
+        let reach = reach_of(self.store().view.clear().await);
         core.store.clear();
         reach
     }

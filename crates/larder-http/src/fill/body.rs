@@ -18,7 +18,7 @@ use crate::fill::collect::{CollectStep, CollectedBody};
 use crate::fill::stream::{Published, Stream};
 use crate::graphql::ResponseScan;
 use crate::headers::control::split_list;
-use crate::policy::Plan;
+use crate::policy::plan::Plan;
 use crate::policy::value_freshness::ValueFreshness;
 use crate::status::Reason;
 use crate::stored::body::{BoxError, Rest};
@@ -90,7 +90,7 @@ where
         let mut body = Box::pin(body);
         let mut collected = CollectedBody::new(self.core().memory.clone(), hint.exact(), scan);
         let storable = Storable { status, hint, plan: &plan, stamp: &stamp };
-        let mut values = self.core().value_freshness();
+        let mut values = self.core().rules.value_freshness();
         let read = self.read_body(body.as_mut(), &mut collected, &mut values, (head, storable), deadline);
         let (reply, read) = read.await;
         let plan = plan.limited_by_values(self.fresh_for(&values, replied_at));
@@ -213,13 +213,11 @@ where
         let now = self.core().store.now_ms();
         let elapsed = Duration::from_millis(now.saturating_sub(replied_at));
         // Its followers get it all the same, unless it was purged.
-        #[cfg(feature = "shared")]
         let copy_for_followers = if plan.is_over_after(elapsed) { self.running_copy(&plan) } else { None };
         // The response has aged while its body arrived.
         let plan = plan.after(elapsed);
         let (body, tags) = (StoredBody::Complete(body), self.tags(&plan));
         let stored = StoredResponse::new(status, reply.headers(), body, &plan, tags, stamp, now);
-        #[cfg(feature = "shared")]
         let stored = match copy_for_followers {
             Some(copy) => stored.with_copy(Some(copy)),
             None if self.shared.has_lease() => Box::pin(self.share(stored, &plan)).await,
@@ -270,7 +268,6 @@ where
         }
         let (body, now) = (StoredBody::Filling(buffer.clone()), self.core().store.now_ms());
         let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), now);
-        #[cfg(feature = "shared")]
         let filling = filling.with_copy(self.running_copy(plan));
         let filling = Arc::new(filling);
         // Before the ticket is spent.

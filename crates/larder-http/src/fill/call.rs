@@ -8,8 +8,8 @@ use tower_service::Service;
 
 use crate::fill::forward;
 use crate::graphql::GraphqlQuery;
+use crate::policy::ctx::{CacheCtx, HandlerGuard};
 use crate::policy::handler_fields::has_content;
-use crate::policy::{CacheCtx, HandlerGuard};
 use crate::store::HttpCache;
 
 /// A handler call that has not started. It starts when its future is polled.
@@ -32,11 +32,11 @@ pub(super) fn prepare<S, ReqBody, B>(
 where
     S: Service<Request<ReqBody>, Response = Response<B>>,
 {
-    let (ctx, guard) = CacheCtx::of_handler(cache);
+    let (ctx, guard) = cache.handler_ctx();
     let is_graphql = request.extensions().get::<GraphqlQuery>().is_some();
     let has_content = has_content(&request);
     request.extensions_mut().insert(ctx.clone());
-    cache.core().restrict(&mut request);
+    cache.core().rules.restrict(&mut request);
     let future = observed(cache, ctx.clone(), forward::call(inner, request));
     HandlerCall { future, ctx, guard, is_graphql, has_content }
 }
@@ -47,7 +47,7 @@ fn observed<F: Future>(
     ctx: CacheCtx,
     call: F,
 ) -> impl Future<Output = F::Output> + use<F> {
-    let (mut values, clock) = (cache.core().value_freshness(), cache.core().store.clock().clone());
+    let (mut values, clock) = (cache.core().rules.value_freshness(), cache.core().store.clock().clone());
     async move {
         let mut call = pin!(call);
         let result = poll_fn(|cx| values.poll(&clock, || call.as_mut().poll(cx))).await;

@@ -12,17 +12,20 @@ use larder_engine::Ttl;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::fill::{KNOWN_AFTER_END, declared_length};
+use crate::fill::declared_length;
 use crate::headers::range;
 use crate::key::Key;
+use crate::policy::ctx::{CacheCtx, HandlerGuard};
+use crate::policy::decide;
 use crate::policy::handler_fields::has_content;
+use crate::policy::home_runtime::HomeRuntime;
+use crate::policy::plan::KNOWN_AFTER_END;
+use crate::policy::scope::Scope;
 use crate::policy::value_freshness::ValueFreshness;
-use crate::policy::{self, CacheCtx, HandlerGuard};
-#[cfg(feature = "shared")]
-use crate::shared::HomeRuntime;
 use crate::status::Outcome;
-use crate::store::gate::Scope;
-use crate::store::{CacheCore, HttpCache, StoreLocation};
+use crate::store::HttpCache;
+use crate::store::core::CacheCore;
+use crate::store::location::StoreLocation;
 use crate::stored::body::{Body, BoxError};
 use crate::stored::entry;
 use crate::stored::purge::PurgeKey;
@@ -98,8 +101,8 @@ impl RangeCheck {
             return;
         }
         let status = std::mem::replace(response.status_mut(), StatusCode::OK);
-        let plan = policy::plan(response, ctx, &[])
-            .and_then(|plan| core.check_fields_read(response, plan, self.has_content));
+        let plan = decide::plan(response, ctx, &[])
+            .and_then(|plan| core.rules.check_fields_read(response, plan, self.has_content));
         *response.status_mut() = status;
         if let Ok(plan) = plan.as_ref()
             && !plan.is_guarded()
@@ -136,8 +139,8 @@ impl HitForMissCheck {
     ) {
         let hint = response.body().size_hint();
         let is_too_long = hint.lower() > core.max_body_bytes as u64;
-        let is_refused = policy::plan(response, ctx, &core.cached_errors)
-            .and_then(|plan| core.check_fields_read(response, plan, self.has_content))
+        let is_refused = decide::plan(response, ctx, &core.rules.cached_errors)
+            .and_then(|plan| core.rules.check_fields_read(response, plan, self.has_content))
             .is_err();
         if is_refused || is_too_long {
             core.hit_for_miss.insert(self.key, ());
@@ -156,27 +159,18 @@ pub(crate) struct Invalidation {
     /// Responses to requests with a body may be stored for the URI, under other keys.
     has_body_keys: bool,
     is_due: bool,
-    #[cfg(feature = "shared")]
     runtime: HomeRuntime,
 }
 
 impl Invalidation {
     pub(crate) fn new(cache: HttpCache, uri: Key, has_body_keys: bool) -> Invalidation {
-        Invalidation {
-            #[cfg(feature = "shared")]
-            runtime: HomeRuntime::of(cache.core()),
-            cache,
-            uri,
-            has_body_keys,
-            is_due: false,
-        }
+        Invalidation { runtime: cache.core().home_runtime(), cache, uri, has_body_keys, is_due: false }
     }
 }
 
 impl Drop for Invalidation {
     fn drop(&mut self) {
         if self.is_due {
-            #[cfg(feature = "shared")]
             let _entered = self.runtime.enter();
             self.cache.invalidate(self.uri.as_bytes(), self.has_body_keys);
         }
@@ -218,15 +212,15 @@ where
         outcome: Outcome,
         follow_up: FollowUp,
     ) -> Forward<S, ReqBody> {
-        let (ctx, handler) = CacheCtx::of_handler(&cache);
+        let (ctx, handler) = cache.handler_ctx();
         request.extensions_mut().insert(ctx);
         if matches!(outcome, Outcome::Miss { .. }) {
             // The handler must not see more than in a fill.
-            cache.core().restrict(&mut request);
+            cache.core().rules.restrict(&mut request);
         }
         let state = ForwardState::WaitingForReady { inner, request: Some(request) };
         let values = match follow_up {
-            FollowUp::CheckHitForMiss(_) | FollowUp::LearnRange(_) => cache.core().value_freshness(),
+            FollowUp::CheckHitForMiss(_) | FollowUp::LearnRange(_) => cache.core().rules.value_freshness(),
             FollowUp::Nothing | FollowUp::Invalidate(_) => ValueFreshness::new(false),
         };
         Forward { state, cache, outcome, follow_up, handler: Some(handler), values }
@@ -269,7 +263,7 @@ where
             core.hit_for_miss.insert(check.key, ());
         }
         let mut response = result?;
-        policy::add_labels(&mut response, handler.ctx());
+        decide::add_labels(&mut response, handler.ctx());
         match this.follow_up {
             FollowUp::Nothing => {}
             FollowUp::Invalidate(invalidation) => {

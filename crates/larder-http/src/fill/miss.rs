@@ -15,9 +15,12 @@ use tokio::time::timeout;
 use crate::fill::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::fill::{Fill, FillRole, PurgedFill, RunningFill, ServiceResult};
 use crate::key::{Key, RequestKey};
+use crate::policy::gate::Requester;
 use crate::status::{Outcome, Reason};
-use crate::store::gate::{self, Requester};
-use crate::store::{Asked, CacheCore, HttpCache, Lookup, StoreLocation};
+use crate::store::HttpCache;
+use crate::store::core::CacheCore;
+use crate::store::location::StoreLocation;
+use crate::store::lookup::{self, Lookup};
 use crate::stored::body::Body;
 use crate::stored::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 
@@ -52,7 +55,6 @@ where
         let value = match cache.core().store.load_after_miss(location.key()) {
             Load::Hit(value) => Some(value),
             Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
-            #[cfg(feature = "shared")]
             Load::Follow(follower) if !cache.core().may_follow(&follower, asked) => {
                 // The next fill is for those who ask from now on. The older one still answers its own followers.
                 cache.core().store.remove(location.key());
@@ -85,7 +87,7 @@ where
         let core = cache.core();
         let mut found = core.look_up_verified(asked, |permits| core.look_up_with(key, permits)).await;
         if let Ok(Lookup::Guarded(guarded)) = found {
-            (request, found) = gate::look_up(&cache, request, guarded, &mut requester, asked).await;
+            (request, found) = lookup::ask_gate(&cache, request, guarded, &mut requester, asked).await;
         }
         match found {
             Ok(Lookup::Found(stored)) => match check_follower(&stored, &request, &requester) {
@@ -108,7 +110,6 @@ where
                 }
             }
             Ok(Lookup::Guarded(_)) => unreachable!("the gate was asked"),
-            #[cfg(feature = "shared")]
             Ok(Lookup::Unverified(_)) => unreachable!("it was compared"),
             Err(reason) => {
                 outcome = Outcome::Bypass(reason);
@@ -172,14 +173,6 @@ impl Drop for Waiter<'_> {
 }
 
 impl CacheCore {
-    /// The moment at which a request begins to wait for the fill of another one.
-    fn asked(&self) -> Asked {
-        Asked {
-            #[cfg(feature = "shared")]
-            at: self.shared.as_ref().map(|shared| (shared.moment(), self.store.clock().now())),
-        }
-    }
-
     /// Answers with a response that the fill of another request stores or has stored.
     pub(crate) fn answer_collapsed<B: http_body::Body>(
         &self,
@@ -236,7 +229,7 @@ where
         let cache = fill_cache;
         // The gate says of a resource that is not known yet whether this client may fill it, if it turns out to be guarded.
         if requester.access.is_none() {
-            request = requester.ask(cache.core(), request).await;
+            request = requester.ask(&cache.core().gate, request).await;
         }
         let request_headers = request.headers().clone();
         // The store needs the complete response; the client's conditions and range are evaluated afterwards.
@@ -249,12 +242,10 @@ where
             role,
             request_headers,
             requester,
-            #[cfg(feature = "shared")]
             head_only: false,
             _running: running,
             client: Some(client),
             first_variant: Default::default(),
-            #[cfg(feature = "shared")]
             shared: Default::default(),
         };
         fill.run(inner, request).await;

@@ -28,6 +28,8 @@ mod send;
 pub(crate) mod share;
 mod store;
 mod stream;
+#[cfg(not(feature = "shared"))]
+pub(crate) mod unshared;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -46,19 +48,21 @@ pub(crate) use self::body::declared_length;
 use self::call::HandlerCall;
 pub(crate) use self::role::{FillRole, PurgedFill, RunningFill, UnticketedFill};
 #[cfg(feature = "shared")]
-use self::share::FillShare;
-pub(crate) use self::store::KNOWN_AFTER_END;
-#[cfg(feature = "shared")]
-pub(crate) use self::store::record_ttl;
+pub(crate) use self::share::{self as replicas, FillShare};
+#[cfg(not(feature = "shared"))]
+pub(crate) use self::unshared::{self as replicas, FillShare};
 use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
-use crate::policy::{self, Plan};
+use crate::policy::decide;
+use crate::policy::gate::Requester;
+use crate::policy::plan::Plan;
 use crate::status::Reason;
-use crate::store::gate::Requester;
-use crate::store::{CacheCore, HttpCache, StoreLocation};
+use crate::store::HttpCache;
+use crate::store::core::CacheCore;
+use crate::store::location::StoreLocation;
 use crate::stored::body::{Body, BoxError};
 use crate::stored::entry::{ReplayRequest, StoredResponse};
-use crate::stored::vary::VaryRecord;
+use crate::stored::record::VaryRecord;
 
 /// The result that a fill sends to its client.
 pub(crate) type ServiceResult<B, E> = Result<Response<Body<B>>, E>;
@@ -72,14 +76,16 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) request_headers: HeaderMap,
     pub(crate) requester: Requester,
     /// The client gets no body.
-    #[cfg(feature = "shared")]
+    #[cfg_attr(
+        not(feature = "shared"),
+        expect(dead_code, reason = "a HEAD fills nothing, but may find a response elsewhere")
+    )]
     pub(crate) head_only: bool,
     pub(crate) _running: RunningFill,
     /// `None` for a background refresh.
     pub(crate) client: Option<oneshot::Sender<ServiceResult<B, E>>>,
     /// The record and the key of the first variant, once the response says that the resource varies.
     pub(crate) first_variant: OnceLock<(Arc<VaryRecord>, Key)>,
-    #[cfg(feature = "shared")]
     pub(crate) shared: FillShare,
 }
 
@@ -95,9 +101,8 @@ where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
         // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
-        #[cfg(feature = "shared")]
         let request = if self.core().shared.is_some() {
-            let Some(request) = Box::pin(share::begin(&mut self, request)).await else { return };
+            let Some(request) = Box::pin(replicas::begin(&mut self, request)).await else { return };
             request
         } else {
             request
@@ -131,9 +136,9 @@ where
                 return;
             }
         };
-        let plan = policy::plan(&mut response, &ctx, &self.core().cached_errors)
+        let plan = decide::plan(&mut response, &ctx, &self.core().rules.cached_errors)
             .and_then(|plan| self.requester.check(plan.scope).map(|()| plan))
-            .and_then(|plan| self.core().check_fields_read(&mut response, plan, has_content));
+            .and_then(|plan| self.core().rules.check_fields_read(&mut response, plan, has_content));
         let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
         match plan.and_then(|plan| Ok((plan, scan?))) {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
@@ -182,7 +187,6 @@ where
             self.mark_hit_for_miss();
         }
         self.role.release_followers();
-        #[cfg(feature = "shared")]
         self.shared.release();
     }
 

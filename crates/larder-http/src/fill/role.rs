@@ -7,7 +7,8 @@ use larder_engine::{CommitOutcome, Failure, Op, Ticket, Ttl};
 
 use crate::key::Key;
 use crate::status::Reason;
-use crate::store::{CacheCore, HttpCache};
+use crate::store::HttpCache;
+use crate::store::core::CacheCore;
 use crate::stored::entry::StoreValue;
 
 /// How a fill may store its response.

@@ -30,7 +30,6 @@ where
 {
     /// Sends a response that may not be stored to the client, and releases the followers.
     pub(super) fn send_unstored(&mut self, response: Response<B>, reason: Reason) {
-        #[cfg(feature = "shared")]
         self.note_unscoped(reason);
         self.abandon_store(reason, response.status());
         let outcome = self.miss_outcome(Some(reason));

@@ -5,23 +5,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use larder::{Committed, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue, Validity};
+use larder::{Committed, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue};
 use larder_engine::{Load, Ttl};
 use tokio::time::sleep;
 use twox_hash::XxHash3_128;
 
 use crate::fill::{Fill, FillRole, UnticketedFill};
 use crate::key::{self, Key};
-use crate::policy::Plan;
+use crate::policy::plan::Plan;
 use crate::shared::codec::{self, SharedEntry, SharedResponse};
-use crate::shared::{SharedStore, redis_key, tags};
+use crate::shared::replicas::redis_key;
+use crate::shared::{Permits, SharedStore, Verdict, tags};
 use crate::status::{Outcome, Reason};
-use crate::store::{Permits, StoreLocation};
+use crate::store::location::StoreLocation;
 use crate::stored::body::BoxError;
 use crate::stored::chunks::Chunks;
 use crate::stored::entry::{self, ReplayRequest, StoreValue, StoredBody, StoredResponse};
 use crate::stored::purge::{PurgeKey, PurgeStamp};
-use crate::stored::vary::VaryRecord;
+use crate::stored::record::VaryRecord;
 
 /// How often a refresh looks whether another replica has refreshed the entry, and the pause before each look.
 const REFRESH_LOOKS: (usize, Duration) = (20, Duration::from_millis(100));
@@ -32,10 +33,15 @@ pub(crate) struct FillShare {
     /// The right to load, until the response is shared.
     lease: Option<SharedLease>,
     /// Redis has the response of another fill by now, or the place for this one is gone: a purge is none of the reasons.
-    pub(crate) is_replaced: bool,
+    is_replaced: bool,
 }
 
 impl FillShare {
+    /// Whether another replica has stored another response.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.is_replaced
+    }
+
     pub(crate) fn has_lease(&self) -> bool {
         self.lease.is_some()
     }
@@ -103,7 +109,7 @@ where
         };
         // The gate may deny now what it has allowed before the wait for another replica.
         if fill.location.is_guarded() {
-            request = fill.requester.ask_again(cache.core(), request).await;
+            request = fill.requester.ask_again(&cache.core().gate, request).await;
         }
         match fill.take(value, &stamp) {
             Taken::Answered => return None,
@@ -132,7 +138,7 @@ where
     loop {
         let Some(value) = store.view.read(&redis_key(fill.location.key())).await else { break };
         if fill.location.is_guarded() {
-            request = fill.requester.ask_again(cache.core(), request).await;
+            request = fill.requester.ask_again(&cache.core().gate, request).await;
         }
         match fill.take(value, &stamp) {
             Taken::Answered => return None,
@@ -244,9 +250,8 @@ where
         #[cfg(feature = "compression")]
         let stored = self.with_siblings(stored, plan);
         let stored = Arc::new(stored);
-        if self.core().shared_validity(&StoreValue::Response(stored.clone()), Permits::default())
-            == Validity::Dead
-        {
+        let verdict = self.core().verdict(&StoreValue::Response(stored.clone()), Permits::default());
+        if verdict == Verdict::Dead {
             return Taken::Unusable;
         }
         // If it is not stored, it was purged meanwhile or finds no room; the client asked before.

@@ -1,7 +1,6 @@
 //! What becomes of a response: stored under its key and with its record, or not stored and remembered as such.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -11,19 +10,15 @@ use super::role::put;
 use super::{Fill, FillRole};
 use crate::fill::stream::{Published, Stream};
 use crate::key::{self, Key};
-use crate::policy::Plan;
+use crate::policy::plan::{KNOWN_AFTER_END, Plan};
+use crate::policy::scope::Scope;
+use crate::shared::{Permits, Verdict};
 use crate::status::Reason;
-#[cfg(feature = "shared")]
-use crate::store::Permits;
-use crate::store::StoreLocation;
-use crate::store::gate::Scope;
+use crate::store::location::StoreLocation;
 use crate::stored::body::{BoxError, Rest};
 use crate::stored::entry::{StoreValue, StoredResponse};
 use crate::stored::purge::PurgeKey;
-use crate::stored::vary::VaryRecord;
-
-/// How much longer than its responses a resource is known.
-pub(crate) const KNOWN_AFTER_END: Duration = Duration::from_secs(600);
+use crate::stored::record::VaryRecord;
 
 impl<B, E> Fill<B, E>
 where
@@ -81,7 +76,6 @@ where
             Ok(()) => {
                 let core = self.core();
                 core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
-                #[cfg(feature = "shared")]
                 if core.serves_waiting_requests_only() {
                     return Err(Reason::RedisLost);
                 }
@@ -100,14 +94,11 @@ where
         if !is_unpurged {
             return Err(Reason::Purged);
         }
-        #[cfg(feature = "shared")]
-        if self.core().shared_validity(&StoreValue::Response(stored.clone()), Permits::default())
-            == larder::Validity::Dead
-        {
+        let verdict = self.core().verdict(&StoreValue::Response(stored.clone()), Permits::default());
+        if verdict == Verdict::Dead {
             return Err(Reason::Purged);
         }
-        #[cfg(feature = "shared")]
-        if self.shared.is_replaced {
+        if self.shared.is_replaced() {
             return Err(Reason::Replaced);
         }
         Ok(())
@@ -145,7 +136,7 @@ where
                     cache,
                     resource,
                     StoreValue::Varies(record),
-                    Ttl::After(record_ttl(plan)),
+                    Ttl::After(plan.record_ttl()),
                 );
                 if result.is_err() {
                     cache.store.remove(&key);
@@ -158,7 +149,7 @@ where
                 if let Some(evicted) = record.add_variant(key) {
                     cache.store.remove(&evicted);
                 }
-                cache.update_record(resource, record, record_ttl(plan));
+                cache.update_record(resource, record, plan.record_ttl());
                 Ok(key.clone())
             }
             Some((record, _)) => {
@@ -171,7 +162,7 @@ where
                 } else {
                     self.new_variant(stored, plan).and_then(|(record, key)| {
                         put(cache, &key, value, ttl)?;
-                        Ok((StoreValue::Varies(record), Ttl::After(record_ttl(plan)), key))
+                        Ok((StoreValue::Varies(record), Ttl::After(plan.record_ttl()), key))
                     })
                 };
                 match replacement {
@@ -208,13 +199,10 @@ where
             return Ok(first.clone());
         }
         let (scope, fields, stamp) = (plan.scope, plan.vary.clone(), stored.stamp.copy());
-        #[cfg(feature = "shared")]
         let record = match self.shared.record_id(plan) {
             Some(id) => VaryRecord::with_id(id, scope, fields, stamp),
             None => VaryRecord::new(scope, fields, stamp),
         };
-        #[cfg(not(feature = "shared"))]
-        let record = VaryRecord::new(scope, fields, stamp);
         let key = key::with_key_buffer(|key| {
             record.write_key(key, self.requester.principal(), &self.request_headers)?;
             Ok(Key::new(key))
@@ -288,11 +276,4 @@ fn is_of_requester(reason: Reason) -> bool {
             | Reason::Scope
             | Reason::VariantTooLong
     )
-}
-
-/// How long the record of a resource is kept. That of one with a scope stays longer than its responses: once it is gone,
-/// requests with credentials do not follow each other.
-pub(crate) fn record_ttl(plan: &Plan) -> Duration {
-    let after = if plan.scope.is_some() { KNOWN_AFTER_END } else { Duration::ZERO };
-    plan.ttl + plan.grace + after
 }

@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
 use super::{ITERATIONS, pick, text};
 use crate::key::{self, KeySpace, RequestKey};
-use crate::store::gate::Scope;
+use crate::policy::scope::Scope;
 use crate::stored::purge::PurgeStamp;
-use crate::stored::vary::VaryRecord;
+use crate::stored::record::VaryRecord;
 
 const VIEWS: &[&str] = &["", "", "a", "http"];
 const SCHEMES: &[&str] = &["http", "https"];

@@ -4,3 +4,4 @@ pub(crate) mod conditional;
 pub(crate) mod control;
 pub(crate) mod fields;
 pub(crate) mod range;
+pub(crate) mod vary;

@@ -3,14 +3,10 @@
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::header::{PROXY_AUTHORIZATION, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use crate::key::CONTENT_FIELDS;
-use crate::policy::Plan;
-use crate::policy::request_fields::UnkeyedField;
 use crate::request::traits::PersonalTraits;
-use crate::status::Reason;
-use crate::store::CacheCore;
 
 /// The fields that need no permission: those of the key, of the body, of the conditions that the layer obeys, and
 /// credentials, with which a response is stored only if its handler gave it a scope.
@@ -38,7 +34,7 @@ impl HandlerFields {
     }
 
     /// `has_content`: the request has a body, so that its content fields are in the key.
-    fn restrict(&self, headers: &mut HeaderMap, has_content: bool, personal: &PersonalTraits) {
+    pub(super) fn restrict(&self, headers: &mut HeaderMap, has_content: bool, personal: &PersonalTraits) {
         if headers.contains_key(COOKIE) {
             remove_ignored_cookies(headers, personal);
         }
@@ -52,34 +48,11 @@ impl HandlerFields {
     }
 }
 
-fn needs_no_permission(name: &HeaderName, has_content: bool, personal: &PersonalTraits) -> bool {
+/// Whether a handler may always depend on a field.
+pub(super) fn needs_no_permission(name: &HeaderName, has_content: bool, personal: &PersonalTraits) -> bool {
     let content_fields = if has_content { &CONTENT_FIELDS[..] } else { &[] };
     let lists = [&ALWAYS_VISIBLE[..], content_fields, &personal.credential_fields];
     lists.iter().any(|names| names.contains(name))
-}
-
-impl CacheCore {
-    /// Marks a response that depends on a field which is not in its key.
-    ///
-    /// # Errors
-    /// `UnkeyedField`.
-    pub(crate) fn check_fields_read<B>(
-        &self,
-        response: &mut Response<B>,
-        plan: Plan,
-        has_content: bool,
-    ) -> Result<Plan, Reason> {
-        let allowed = |name: &HeaderName| needs_no_permission(name, has_content, &self.personal);
-        let Some(field) = plan.unkeyed_field(allowed) else { return Ok(plan) };
-        response.extensions_mut().insert(UnkeyedField(field.clone()));
-        Err(Reason::UnkeyedField)
-    }
-
-    /// Removes from a request what its handler must not depend on: ignored cookies, and fields without permission.
-    pub(crate) fn restrict<B>(&self, request: &mut Request<B>) {
-        let has_content = has_content(request);
-        self.handler_fields.restrict(request.headers_mut(), has_content, &self.personal);
-    }
 }
 
 /// Whether a request whose response may be stored has a body, so that its content fields are in the key: a GET with a body

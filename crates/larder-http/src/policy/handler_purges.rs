@@ -2,30 +2,28 @@
 //! between may have read the state before the handler's transaction was committed.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-#[cfg(feature = "shared")]
-use crate::shared::HomeRuntime;
-use crate::store::HttpCache;
+use crate::policy::home_runtime::HomeRuntime;
+
+/// What purges by tags: the cache in front of the handler.
+pub(crate) trait PurgeTag: fmt::Debug + Send + Sync {
+    fn purge_tag(&self, tag: &str);
+}
 
 /// The purges of one handler.
 #[derive(Debug)]
 pub(crate) struct HandlerPurges {
-    cache: HttpCache,
+    cache: Arc<dyn PurgeTag>,
     /// The tags to purge again; `None` after the handler has ended.
     tags: Mutex<Option<HashSet<Box<str>>>>,
-    #[cfg(feature = "shared")]
     runtime: HomeRuntime,
 }
 
 impl HandlerPurges {
-    pub(crate) fn new(cache: HttpCache) -> HandlerPurges {
-        HandlerPurges {
-            #[cfg(feature = "shared")]
-            runtime: HomeRuntime::of(cache.core()),
-            cache,
-            tags: Mutex::new(Some(HashSet::new())),
-        }
+    pub(crate) fn new(cache: Arc<dyn PurgeTag>, runtime: HomeRuntime) -> HandlerPurges {
+        HandlerPurges { cache, tags: Mutex::new(Some(HashSet::new())), runtime }
     }
 
     pub(crate) fn purge_tag(&self, tag: &str) {
@@ -43,7 +41,6 @@ impl HandlerPurges {
     }
 
     fn purge(&self, tag: &str) {
-        #[cfg(feature = "shared")]
         let _entered = self.runtime.enter();
         self.cache.purge_tag(tag);
     }

@@ -8,8 +8,8 @@ use async_graphql::Response;
 use async_graphql::async_trait::async_trait;
 use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextExecute};
 
-use crate::policy::CacheCtx;
-use crate::store::gate::Scope;
+use crate::policy::ctx::CacheCtx;
+use crate::policy::scope::Scope;
 
 /// Forwards the cache hints of a schema to the [`CacheCtx`] in the data of a request: the lowest `max_age` of the types
 /// and fields in the query is its TTL, `private` is the scope [`Scope::Private`], and `no_cache` forbids storing the response.

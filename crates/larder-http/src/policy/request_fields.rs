@@ -4,7 +4,7 @@
 use http::header::GetAll;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
-use crate::policy::CacheCtx;
+use crate::policy::ctx::CacheCtx;
 
 /// The fields of a request. Read those that change the response through this value: if `Vary` does not name one of them, the
 /// response is not stored, for the reason [`UnkeyedField`](crate::Reason::UnkeyedField), and has the extension

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use larder_engine::{Clock, freshness};
 
-use crate::store::CacheCore;
-
 /// The values that a handler has got in the polls of its future.
 #[derive(Debug)]
 pub(crate) struct ValueFreshness {
@@ -37,12 +35,5 @@ impl ValueFreshness {
     /// How much longer all of them are fresh; zero if one is stale. `None` without values.
     pub(crate) fn remaining(&self, clock: &Clock) -> Option<Duration> {
         self.ends_at.map(|ends_at| ends_at.saturating_sub(clock.now()))
-    }
-}
-
-impl CacheCore {
-    /// The values of a handler that is called now.
-    pub(crate) fn value_freshness(&self) -> ValueFreshness {
-        ValueFreshness::new(!self.outlives_values)
     }
 }

@@ -10,8 +10,9 @@ use axum::response::{IntoResponseParts, ResponseParts};
 use http::request::Parts;
 use tower_layer::Layer;
 
+use crate::policy::cached::Cached;
+use crate::policy::ctx::CacheCtx;
 use crate::policy::request_fields::RequestFields;
-use crate::policy::{CacheCtx, Cached};
 use crate::request::body_key::BodyKey;
 use crate::service::layer::HttpCacheLayer;
 use crate::service::route::NoteRoute;

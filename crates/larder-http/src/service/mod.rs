@@ -40,16 +40,19 @@ use crate::fill::{Fill, FillRole, RunningFill, UnticketedFill};
 use crate::headers::control::Directives;
 use crate::headers::fields::FieldSet;
 use crate::key::{self, Key, RequestKey};
+use crate::policy::gate::Requester;
 use crate::request::body_key::{BodyKey, BodyRejection, NoBodyKey};
 use crate::request::traits::RequestTraits;
 use crate::service::response_future::{AnswerFuture, ResponseFuture};
 use crate::service::route::route_of;
+use crate::shared::Asked;
 use crate::status::{Outcome, Reason};
-use crate::store::gate::{self, Guarded, Requester};
-use crate::store::{Asked, HttpCache, Lookup, StoreLocation};
-use crate::stored::body::{Body, BoxError};
+use crate::store::HttpCache;
+use crate::store::location::StoreLocation;
+use crate::store::lookup::{self, Guarded, Lookup};
 #[cfg(feature = "compression")]
-use crate::stored::encoding;
+use crate::store::siblings;
+use crate::stored::body::{Body, BoxError};
 use crate::stored::entry::{self, ReplayRequest, StoreValue, StoredResponse};
 
 /// The shortest pause after which nobody joins a body any more.
@@ -126,16 +129,17 @@ where
             return ResponseFuture::answering(self.bypass(request, Reason::Forked, false));
         }
         let rule = self.body_key().rule(request.method(), request.uri());
-        let mut traits = match RequestTraits::parse(&request, &self.cache().core().personal, rule.is_some()) {
-            Ok(traits) => traits,
-            Err(reason) if wants_only_stored(&request, reason) => {
-                return ResponseFuture::answering(self.only_if_cached());
-            }
-            Err(reason) => {
-                let invalidates_uri = self.body_key().has_rule_for(request.uri());
-                return ResponseFuture::answering(self.bypass(request, reason, invalidates_uri));
-            }
-        };
+        let mut traits =
+            match RequestTraits::parse(&request, &self.cache().core().rules.personal, rule.is_some()) {
+                Ok(traits) => traits,
+                Err(reason) if wants_only_stored(&request, reason) => {
+                    return ResponseFuture::answering(self.only_if_cached());
+                }
+                Err(reason) => {
+                    let invalidates_uri = self.body_key().has_rule_for(request.uri());
+                    return ResponseFuture::answering(self.bypass(request, reason, invalidates_uri));
+                }
+            };
         let Some(mut rule) = rule else {
             return ResponseFuture::answering(self.answer(request, identity, None, traits));
         };
@@ -237,7 +241,6 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         match found {
             Lookup::Guarded(guarded) => self.ask_gate(call, guarded),
             Lookup::Missing(location) => self.miss(call, location),
-            #[cfg(feature = "shared")]
             Lookup::Unverified(_) => self.verify(call),
             Lookup::Found(stored) => {
                 if let Err(reason) = call.requester.check(stored.scope) {
@@ -274,7 +277,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         #[cfg(feature = "compression")]
         let encoded = match traits.fields.has(FieldSet::RANGE) {
             // Also for a HEAD: it tells the length of what the ranges are of.
-            true => encoding::select_for_range(self.cache(), stored, request.headers()),
+            true => siblings::select_for_range(self.cache(), stored, request.headers()),
             false => self.encoded_sibling(request, body_key, stored),
         };
         #[cfg(not(feature = "compression"))]
@@ -286,7 +289,12 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         timer.record(&core.counters.hit_time);
         if let Some(sampled) = Sampled::draw() {
             let route = route_of(request.extensions(), stored);
-            core.counters.record_use(sampled, key::target(request).path(), route, stored.tag_names(core));
+            core.counters.record_use(
+                sampled,
+                key::target(request).path(),
+                route,
+                stored.tag_names(|tag| core.is_of_handler(tag)),
+            );
         }
         response
     }
@@ -300,16 +308,20 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     {
         let service = self.clone();
         let future = async move {
-            let (request, found) =
-                gate::look_up(service.cache(), call.request, guarded, &mut call.requester, Asked::default())
-                    .await;
+            let (request, found) = lookup::ask_gate(
+                service.cache(),
+                call.request,
+                guarded,
+                &mut call.requester,
+                Asked::default(),
+            )
+            .await;
             service.reply_again(Call { request, ..call }, found).await
         };
         AnswerFuture::boxed(future)
     }
 
     /// Answers a call after its entry was compared with Redis.
-    #[cfg(feature = "shared")]
     fn verify<ReqBody, B>(&self, call: Call<ReqBody>) -> AnswerFuture<S, ReqBody, B>
     where
         S: Handler<ReqBody, B>,
@@ -350,7 +362,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         body_key: &Option<Bytes>,
         stored: &Arc<StoredResponse>,
     ) -> Option<Arc<StoredResponse>> {
-        encoding::select(self.cache(), stored, request.headers(), || {
+        siblings::select(self.cache(), stored, request.headers(), || {
             let location = self.cache().core().location_of(RequestKey::new(request, body_key)).ok()?;
             Some(location.key().clone())
         })
@@ -475,7 +487,6 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let hit_for_miss_key = core.hit_for_miss_key(&location);
         let is_hit_for_miss = core.hit_for_miss.contains(&hit_for_miss_key);
         if let Some(reason) = core.why_unfilled(traits, &requester, &location, is_hit_for_miss) {
-            #[cfg(feature = "shared")]
             if core.shared.is_some() && !is_hit_for_miss {
                 return self.find_elsewhere(request, location, requester, reason);
             }
@@ -537,7 +548,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             *request.method_mut() = Method::GET;
         }
         *request.headers_mut() = key_headers.clone();
-        core.personal.remove_extensions(request.extensions_mut());
+        core.rules.personal.remove_extensions(request.extensions_mut());
         core.counters.refreshes.add(1);
         let fill = Fill {
             cache: self.cache().clone(),
@@ -545,12 +556,10 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             role: FillRole::Refresh(StoreValue::Response(stale)),
             request_headers: key_headers,
             requester: Requester::default(),
-            #[cfg(feature = "shared")]
             head_only: false,
             _running: running,
             client: None,
             first_variant: Default::default(),
-            #[cfg(feature = "shared")]
             shared: Default::default(),
         };
         tokio::spawn(fill.run(self.inner(), request));

@@ -8,7 +8,7 @@ use axum::extract::MatchedPath;
 use http::Extensions;
 #[cfg(feature = "axum")]
 use {
-    crate::policy::CacheCtx,
+    crate::policy::ctx::CacheCtx,
     http::Request,
     std::task::{Context, Poll},
     tower_layer::Layer,

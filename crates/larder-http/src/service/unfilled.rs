@@ -2,27 +2,23 @@
 //! ask Redis before they go to the handler.
 
 use bytes::Bytes;
-#[cfg(feature = "shared")]
 use http::Method;
 use http::{Request, Response};
-#[cfg(feature = "shared")]
 use tokio::sync::oneshot;
 use tower_service::Service;
 
 use crate::fill::forward::{FollowUp, RangeCheck};
-#[cfg(feature = "shared")]
 use crate::fill::forward::{Handler, HandlerBody};
-#[cfg(feature = "shared")]
-use crate::fill::share;
-#[cfg(feature = "shared")]
+use crate::fill::replicas;
 use crate::fill::{Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
 use crate::headers::fields::FieldSet;
+use crate::policy::gate::Requester;
 use crate::request::traits::RequestTraits;
 use crate::service::HttpCacheService;
 use crate::service::response_future::AnswerFuture;
 use crate::status::{Outcome, Reason};
-use crate::store::gate::Requester;
-use crate::store::{CacheCore, StoreLocation};
+use crate::store::core::CacheCore;
+use crate::store::location::StoreLocation;
 
 impl CacheCore {
     /// Why a request fills no response of this location; `None` if it may.
@@ -71,7 +67,6 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     /// The same, after a look into Redis: another replica may have stored the response.
-    #[cfg(feature = "shared")]
     pub(crate) fn find_elsewhere<ReqBody, B>(
         &self,
         mut request: Request<ReqBody>,
@@ -91,7 +86,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 return service.answer_unfilled(request, &location, reason).await;
             };
             if requester.access.is_none() {
-                request = requester.ask(cache.core(), request).await;
+                request = requester.ask(&cache.core().gate, request).await;
             }
             let (client, mut response) = oneshot::channel::<ServiceResult<B, S::Error>>();
             let mut fill = Fill {
@@ -106,7 +101,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 first_variant: Default::default(),
                 shared: Default::default(),
             };
-            match share::find(&mut fill, request).await {
+            match replicas::find(&mut fill, request).await {
                 Some(request) => service.answer_unfilled(request, &location, reason).await,
                 None => response.try_recv().expect("it was answered"),
             }

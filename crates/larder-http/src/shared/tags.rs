@@ -8,10 +8,9 @@ use std::time::Duration;
 use larder::{Policy, WriteOptions};
 use twox_hash::XxHash3_128;
 
-use crate::fill;
 use crate::key;
-use crate::policy::Plan;
-use crate::store::gate::Scope;
+use crate::policy::plan::Plan;
+use crate::policy::scope::Scope;
 
 /// The prefixes of one path that have tags.
 pub(crate) const MAX_PREFIXES: usize = 8;
@@ -60,7 +59,7 @@ pub(crate) fn options(plan: &Plan, resource: &[u8], principal: Option<&str>) -> 
 /// The times and tags of the record of a resource. It is kept for longer than most variants: without it replicas that
 /// know the record and those that make a new one would not find each other's variants.
 pub(crate) fn record_options(plan: &Plan, resource: &[u8]) -> WriteOptions {
-    let policy = Policy::new().ttl(MIN_RECORD_TTL.max(fill::record_ttl(plan))).grace(Duration::ZERO);
+    let policy = Policy::new().ttl(MIN_RECORD_TTL.max(plan.record_ttl())).grace(Duration::ZERO);
     of_resource(resource).fold(WriteOptions::new().policy(policy), WriteOptions::tag)
 }
 

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, Request, StatusCode};
-#[cfg(feature = "shared")]
-use larder::Validity;
 
 use crate::key::{self, Key, RequestKey};
+use crate::policy::scope::Scope;
 use crate::request::traits::RequestTraits;
+use crate::shared::{Permits, Verdict};
 use crate::status::Reason;
-#[cfg(feature = "shared")]
-use crate::store::Permits;
-use crate::store::gate::Scope;
-use crate::store::{CacheCore, HttpCache};
+use crate::store::HttpCache;
+use crate::store::core::CacheCore;
 use crate::stored::entry::{StoreValue, StoredResponse};
 
 /// What the cache has for a request at one moment; see [`HttpCache::inspect`].
@@ -65,7 +63,7 @@ impl HttpCache {
     pub fn inspect<B: http_body::Body>(&self, request: &Request<B>) -> Inspection {
         let core = self.core();
         let bypass = |reason| Inspection { bypass: Some(reason), ..Inspection::default() };
-        let traits = match RequestTraits::parse(request, &core.personal, false) {
+        let traits = match RequestTraits::parse(request, &core.rules.personal, false) {
             Ok(traits) => traits,
             Err(reason) => return bypass(reason),
         };
@@ -112,8 +110,7 @@ impl CacheCore {
     fn peek(&self, key: &Key) -> Option<Found> {
         let found =
             self.store.peek_with(key.as_bytes(), |entry| (entry.value().clone(), entry.expires_in()))?;
-        #[cfg(feature = "shared")]
-        if self.shared_validity(&found.0, Permits::default()) == Validity::Dead {
+        if self.verdict(&found.0, Permits::default()) == Verdict::Dead {
             return None;
         }
         Some(found)
@@ -131,7 +128,7 @@ impl CacheCore {
             age: Duration::from_millis(stored.age_ms(now)),
             ttl,
             grace: kept_for.map(|kept_for| kept_for.saturating_sub(ttl)),
-            tags: stored.tag_names(self).map(str::to_owned).collect(),
+            tags: stored.tag_names(|tag| self.is_of_handler(tag)).map(str::to_owned).collect(),
             bytes: stored.bytes(),
             is_filling: stored.is_filling(),
         }

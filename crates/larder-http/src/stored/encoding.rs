@@ -1,22 +1,17 @@
-//! Encoded siblings of a stored response: its body in the codings br, zstd and gzip. Each is made once, in the
-//! background, after the first request that accepts it.
+//! Encoded siblings of a stored response: its body in the codings br, zstd and gzip. Which bodies have them, and which of them
+//! a client prefers.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
 };
 use http::{HeaderMap, HeaderValue};
 
 use crate::headers::control::list_members;
-use crate::headers::range;
-use crate::key::Key;
-use crate::store::HttpCache;
 use crate::stored::chunks::Chunks;
-use crate::stored::entry::{StoreValue, StoredResponse};
 
 /// Shorter bodies are not encoded: the gain is less than a packet.
 const MIN_BODY_BYTES: usize = 1024;
@@ -49,7 +44,8 @@ impl Coding {
         }
     }
 
-    fn encode(self, body: &Chunks) -> io::Result<Vec<u8>> {
+    /// Encodes a body.
+    pub(crate) fn encode(self, body: &Chunks) -> io::Result<Vec<u8>> {
         let write = |encoder: &mut dyn Write| {
             let mut chunks = body.reader(0..body.len());
             chunks.try_for_each(|chunk| encoder.write_all(&chunk))
@@ -78,47 +74,56 @@ impl Coding {
 #[derive(Debug, Default)]
 pub(crate) struct Codings {
     pub(crate) offered: Vec<Coding>,
-    running: AtomicUsize,
+    running: Arc<AtomicUsize>,
 }
 
 impl Codings {
     pub(crate) fn new(offered: Vec<Coding>) -> Codings {
         Codings { offered, ..Codings::default() }
     }
-}
 
-/// Counts a body that is being encoded.
-struct Running(HttpCache);
-
-impl Running {
-    fn new(cache: &HttpCache) -> Option<Running> {
-        let before = cache.core().codings.running.fetch_add(1, Ordering::Relaxed);
-        let running = Running(cache.clone());
-        (before < MAX_RUNNING).then_some(running)
+    /// Counts another body that is being encoded. `None` if as many are as may be.
+    pub(crate) fn start(&self) -> Option<RunningEncoding> {
+        let running = RunningEncoding(self.running.clone());
+        (running.0.fetch_add(1, Ordering::Relaxed) < MAX_RUNNING).then_some(running)
     }
 }
 
-impl Drop for Running {
+/// A body that is being encoded.
+pub(crate) struct RunningEncoding(Arc<AtomicUsize>);
+
+impl Drop for RunningEncoding {
     fn drop(&mut self) {
-        self.0.core().codings.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The siblings of one response.
-#[derive(Debug, Default)]
-pub(crate) struct Siblings([Sibling; Coding::COUNT]);
+/// The siblings of one response, of type `R`.
+#[derive(Debug)]
+pub(crate) struct Siblings<R>([Sibling<R>; Coding::COUNT]);
 
-#[derive(Debug, Default)]
-struct Sibling {
-    is_started: AtomicBool,
+#[derive(Debug)]
+pub(crate) struct Sibling<R> {
+    pub(crate) is_started: AtomicBool,
     /// `None` inside if the coding does not make the body at least a tenth smaller.
-    response: OnceLock<Option<Arc<StoredResponse>>>,
+    pub(crate) response: OnceLock<Option<Arc<R>>>,
 }
 
-impl Siblings {
-    pub(crate) fn bytes(&self) -> usize {
-        let ready = self.0.iter().filter_map(|sibling| sibling.response.get()?.as_ref());
-        ready.map(|response| response.bytes()).sum()
+impl<R> Default for Siblings<R> {
+    fn default() -> Self {
+        let none = || Sibling { is_started: AtomicBool::new(false), response: OnceLock::new() };
+        Siblings(std::array::from_fn(|_| none()))
+    }
+}
+
+impl<R> Siblings<R> {
+    pub(crate) fn of(&self, coding: Coding) -> &Sibling<R> {
+        &self.0[coding as usize]
+    }
+
+    /// Those that exist.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &R> {
+        self.0.iter().filter_map(|sibling| Some(&**sibling.response.get()?.as_ref()?))
     }
 }
 
@@ -156,7 +161,7 @@ fn is_compressible(content_type: &[u8]) -> bool {
 }
 
 /// The quality of a coding by `Accept-Encoding`, in thousandths; `None` if the field does not tell.
-fn quality_of(request: &HeaderMap, name: &str) -> Option<u32> {
+pub(crate) fn quality_of(request: &HeaderMap, name: &str) -> Option<u32> {
     let mut any = None;
     for member in request.get_all(ACCEPT_ENCODING).iter().flat_map(|line| list_members(line.as_bytes())) {
         let mut parts = member.split(|b| *b == b';').map(<[u8]>::trim_ascii);
@@ -174,7 +179,7 @@ fn quality_of(request: &HeaderMap, name: &str) -> Option<u32> {
 
 /// The offered coding that the client prefers, unless it prefers none; of equals, the first offered one (RFC 9110,
 /// 12.5.3).
-fn preferred(request: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
+pub(crate) fn preferred(request: &HeaderMap, offered: &[Coding]) -> Option<Coding> {
     let unencoded = quality_of(request, "identity").unwrap_or(0);
     let mut best = None;
     for coding in offered {
@@ -191,69 +196,6 @@ fn quality(parameter: &[u8]) -> u32 {
     let value = parameter.strip_prefix(b"q=").or(parameter.strip_prefix(b"Q="));
     let value = value.and_then(|value| std::str::from_utf8(value).ok()?.parse::<f32>().ok());
     value.filter(|value| (0.0..=1.0).contains(value)).map_or(0, |value| (value * 1000.0) as u32)
-}
-
-/// The sibling that answers a request, if it exists already. If it does not, it is made in the background. `key` returns
-/// the key of the entry.
-pub(crate) fn select(
-    cache: &HttpCache,
-    stored: &Arc<StoredResponse>,
-    request: &HeaderMap,
-    key: impl FnOnce() -> Option<Key>,
-) -> Option<Arc<StoredResponse>> {
-    let coding = preferred(request, &cache.core().codings.offered)?;
-    let sibling = &stored.siblings()?.0[coding as usize];
-    if let Some(ready) = sibling.response.get() {
-        return ready.clone();
-    }
-    if !sibling.is_started.load(Ordering::Relaxed)
-        && let Some(running) = Running::new(cache)
-        && !sibling.is_started.swap(true, Ordering::Relaxed)
-        && let Some(key) = key()
-    {
-        let (cache, stored) = (cache.clone(), stored.clone());
-        tokio::task::spawn_blocking(move || {
-            let _running = running;
-            make(&cache, &stored, coding, key);
-        });
-    }
-    None
-}
-
-/// The sibling that a range is of: that of which the client has a part already. Any other range is of the body as it is: a
-/// client that asks for one part after the other must not get parts of two representations, of which one is made meanwhile.
-pub(crate) fn select_for_range(
-    cache: &HttpCache,
-    stored: &Arc<StoredResponse>,
-    request: &HeaderMap,
-) -> Option<Arc<StoredResponse>> {
-    if !request.contains_key(IF_RANGE) {
-        return None;
-    }
-    let accepted = cache.core().codings.offered.iter().filter(|coding| {
-        let quality = quality_of(request, coding.as_str());
-        quality.is_some_and(|quality| quality > 0)
-    });
-    let siblings = stored.siblings()?;
-    let ready = accepted.filter_map(|coding| siblings.0[*coding as usize].response.get()?.as_ref());
-    ready.into_iter().find(|sibling| range::if_range_matches(request, sibling.headers())).cloned()
-}
-
-/// Encodes the body, and charges the result to the entry.
-fn make(cache: &HttpCache, stored: &Arc<StoredResponse>, coding: Coding, key: Key) {
-    let core = cache.core();
-    let (Some(siblings), Some(body)) = (stored.siblings(), stored.complete_body()) else { return };
-    let encoded = coding.encode(body).ok().filter(|encoded| encoded.len() <= body.len() / 10 * 9);
-    let sibling = encoded.and_then(|mut encoded| {
-        encoded.shrink_to_fit();
-        let mut chunks = Vec::new();
-        core.memory.keep(Bytes::from(encoded), &mut chunks).ok()?;
-        Some(Arc::new(stored.encoded(coding.as_str(), Chunks::new(chunks))))
-    });
-    let is_made = sibling.is_some();
-    if siblings.0[coding as usize].response.set(sibling).is_ok() && is_made {
-        core.update_weight(&key, &StoreValue::Response(stored.clone()));
-    }
 }
 
 /// Fields of the body that are not those of its encoded sibling.

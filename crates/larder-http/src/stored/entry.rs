@@ -26,21 +26,21 @@ use crate::headers::control::Directives;
 use crate::headers::control::list_members;
 use crate::headers::fields::FieldSet;
 use crate::headers::range::{self, BodyRange};
-use crate::policy::Plan;
 use crate::policy::labels::Labels;
+use crate::policy::plan::Plan;
+use crate::policy::scope::Scope;
 use crate::stats::Counters;
 use crate::status::seconds::SecondsValues;
 use crate::status::{CACHE_STATUS, Outcome};
-use crate::store::CacheCore;
-use crate::store::gate::Scope;
 use crate::stored::body::Body;
 use crate::stored::buffer::FillBuffer;
 use crate::stored::chunks::Chunks;
+use crate::stored::copy::EntryCopy;
 #[cfg(feature = "compression")]
 use crate::stored::encoding::{self, Siblings};
 use crate::stored::private::Share;
 use crate::stored::purge::{PurgeKey, PurgeStamp, Purges};
-use crate::stored::vary::VaryRecord;
+use crate::stored::record::VaryRecord;
 
 /// If a refresh has not completed after this time, another one may start.
 const REFRESH_TIMEOUT_MS: u64 = 10_000;
@@ -121,10 +121,9 @@ pub(crate) struct StoredResponse {
     next_refresh_ms: AtomicU64,
     bytes: usize,
     /// What tells whether other replicas still allow the response.
-    #[cfg(feature = "shared")]
-    copy: Option<Box<larder::SharedCopy>>,
+    copy: Option<Box<EntryCopy>>,
     #[cfg(feature = "compression")]
-    siblings: Option<Box<Siblings>>,
+    siblings: Option<Box<Siblings<StoredResponse>>>,
 }
 
 /// The body of a stored response.
@@ -179,7 +178,6 @@ impl StoredResponse {
             fresh_until_ms: AtomicU64::new(now_ms + plan.ttl.as_millis() as u64),
             serves_stale: AtomicBool::new(!plan.grace.is_zero()),
             next_refresh_ms: AtomicU64::new(0),
-            #[cfg(feature = "shared")]
             copy: None,
             #[cfg(feature = "compression")]
             siblings: None,
@@ -189,7 +187,12 @@ impl StoredResponse {
     /// The size in bytes, with that of its encoded siblings, which are added later.
     pub(crate) fn bytes(&self) -> usize {
         #[cfg(feature = "compression")]
-        let in_siblings = self.siblings.as_ref().map_or(0, |siblings| siblings.bytes());
+        let in_siblings = self
+            .siblings
+            .iter()
+            .flat_map(|siblings| siblings.ready())
+            .map(StoredResponse::bytes)
+            .sum::<usize>();
         #[cfg(not(feature = "compression"))]
         let in_siblings = 0;
         self.bytes + in_siblings
@@ -200,14 +203,25 @@ impl StoredResponse {
     }
 
     /// The tags that its handler has named.
-    #[cfg_attr(not(feature = "shared"), expect(unused_variables, reason = "no copy has tags"))]
-    pub(crate) fn tag_names<'a>(&'a self, core: &'a CacheCore) -> impl Iterator<Item = &'a str> {
-        #[cfg(feature = "shared")]
-        let of_copy =
-            self.copy().into_iter().flat_map(|copy| copy.tags().filter(|tag| core.is_of_handler(tag)));
-        #[cfg(not(feature = "shared"))]
-        let of_copy = std::iter::empty();
+    pub(crate) fn tag_names<'a>(
+        &'a self,
+        is_of_handler: impl Fn(&str) -> bool + 'a,
+    ) -> impl Iterator<Item = &'a str> {
+        let of_copy = self.copy().into_iter().flat_map(EntryCopy::tags).filter(move |tag| is_of_handler(tag));
         self.tag_names.iter().map(|tag| &**tag).chain(of_copy)
+    }
+
+    pub(crate) fn copy(&self) -> Option<&EntryCopy> {
+        self.copy.as_deref()
+    }
+
+    pub(crate) fn with_copy(mut self, copy: Option<EntryCopy>) -> StoredResponse {
+        self.copy = copy.map(Box::new);
+        if let Some(copy) = &self.copy {
+            self.bytes += size_of_val(&**copy) + copy.heap_bytes();
+            self.bytes -= names_bytes(&std::mem::take(&mut self.tag_names));
+        }
+        self
     }
 
     /// The route that made it, as axum has matched it.
@@ -419,19 +433,6 @@ fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Bo
 /// Responses that replicas share.
 #[cfg(feature = "shared")]
 impl StoredResponse {
-    pub(crate) fn copy(&self) -> Option<&larder::SharedCopy> {
-        self.copy.as_deref()
-    }
-
-    pub(crate) fn with_copy(mut self, copy: Option<larder::SharedCopy>) -> StoredResponse {
-        self.copy = copy.map(Box::new);
-        if let Some(copy) = &self.copy {
-            self.bytes += size_of_val(&**copy) + copy.heap_bytes();
-            self.bytes -= names_bytes(&std::mem::take(&mut self.tag_names));
-        }
-        self
-    }
-
     pub(crate) fn initial_age_ms(&self) -> u64 {
         self.initial_age_ms
     }
@@ -460,12 +461,12 @@ impl StoredResponse {
         {
             self.headers.append(VARY, HeaderValue::from_static("accept-encoding"));
             self.siblings = Some(Box::default());
-            self.bytes += size_of::<Siblings>();
+            self.bytes += size_of::<Siblings<StoredResponse>>();
         }
         self
     }
 
-    pub(crate) fn siblings(&self) -> Option<&Siblings> {
+    pub(crate) fn siblings(&self) -> Option<&Siblings<StoredResponse>> {
         self.siblings.as_deref()
     }
 
@@ -499,7 +500,6 @@ impl StoredResponse {
             fresh_until_ms: AtomicU64::new(self.fresh_until_ms.load(Ordering::Relaxed)),
             serves_stale: AtomicBool::new(self.serves_stale()),
             next_refresh_ms: AtomicU64::new(0),
-            #[cfg(feature = "shared")]
             copy: None,
             siblings: None,
         }

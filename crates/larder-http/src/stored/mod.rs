@@ -4,10 +4,11 @@
 pub(crate) mod body;
 pub(crate) mod buffer;
 pub(crate) mod chunks;
+pub(crate) mod copy;
 #[cfg(feature = "compression")]
 pub(crate) mod encoding;
 pub(crate) mod entry;
 pub(crate) mod memory;
 pub(crate) mod private;
 pub(crate) mod purge;
-pub(crate) mod vary;
+pub(crate) mod record;

@@ -25,9 +25,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::key::Key;
 use crate::policy::labels::Labels;
-use crate::store::gate::Scope;
+use crate::policy::scope::Scope;
 use crate::stored::entry::StoredResponse;
-use crate::stored::vary::VaryRecord;
+use crate::stored::record::VaryRecord;
 
 const MAGIC: &[u8; 2] = b"LH";
 pub(crate) const VERSION: u8 = 1;

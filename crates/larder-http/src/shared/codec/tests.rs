@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fuzz::ITERATIONS;
-use crate::policy::Plan;
+use crate::policy::plan::Plan;
 use crate::stored::chunks::Chunks;
 use crate::stored::entry::StoredBody;
 use crate::stored::purge::PurgeStamp;

@@ -1,49 +1,21 @@
-//! Variants: the fields that a response varies by, and the key that is made from a request's values of these fields
-//! (RFC 9111, section 4.1).
+//! The record of a resource that varies or is guarded: what its variants differ in, and the key of a variant, which is made
+//! from a request's values of these fields (RFC 9111, section 4.1).
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::{Mutex, PoisonError};
 
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, VARY,
-};
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE};
 use http::{HeaderMap, HeaderName};
 
-use crate::headers::control::{list_members, split_list};
+use crate::headers::control::split_list;
 use crate::key::{self, Key};
+use crate::policy::scope::Scope;
 use crate::status::Reason;
-use crate::store::gate::Scope;
 use crate::stored::purge::PurgeStamp;
 
 /// Variants that are kept of one resource; the next one replaces the oldest.
 pub(crate) const MAX_VARIANTS: usize = 16;
-/// Fields that a response may vary by.
-const MAX_FIELDS: usize = 16;
-
-/// The fields that `Vary` names: sorted, each once; empty when the response does not vary.
-///
-/// # Errors
-/// `VaryAny`, `VaryCredentials` or `VaryTooWide`: such a response is not stored.
-pub(crate) fn parse_vary(response: &HeaderMap) -> Result<Box<[HeaderName]>, Reason> {
-    let mut names = Vec::new();
-    for line in response.get_all(VARY) {
-        for member in list_members(line.as_bytes()) {
-            if member == b"*" {
-                return Err(Reason::VaryAny);
-            }
-            // No request can have a field with an invalid name, so the variants cannot be distinguished.
-            let name = HeaderName::from_bytes(member).map_err(|_| Reason::VaryAny)?;
-            if [COOKIE, AUTHORIZATION, PROXY_AUTHORIZATION].contains(&name) {
-                return Err(Reason::VaryCredentials);
-            }
-            names.push(name);
-        }
-    }
-    names.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
-    names.dedup();
-    if names.len() > MAX_FIELDS { Err(Reason::VaryTooWide) } else { Ok(names.into()) }
-}
 
 /// The value under the key of a resource that varies or is guarded: the fields, the scope, and the keys of the stored
 /// variants.
@@ -194,6 +166,7 @@ impl ListField {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::headers::vary::parse_vary;
     use http::HeaderValue;
 
     fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -208,25 +181,6 @@ mod tests {
         let mut key = Vec::new();
         record.write_key(&mut key, None, &map(request)).unwrap();
         key
-    }
-
-    #[test]
-    fn vary_fields_are_sorted_and_unique() {
-        let names = parse_vary(&map(&[("vary", "X-B, accept,"), ("vary", "x-b")])).unwrap();
-        assert_eq!(&names[..], [HeaderName::from_static("accept"), HeaderName::from_static("x-b")]);
-        assert!(parse_vary(&HeaderMap::new()).unwrap().is_empty());
-    }
-
-    #[test]
-    fn unusable_vary_is_rejected() {
-        assert_eq!(parse_vary(&map(&[("vary", "accept, *")])), Err(Reason::VaryAny));
-        assert_eq!(parse_vary(&map(&[("vary", "a b")])), Err(Reason::VaryAny));
-        assert_eq!(parse_vary(&map(&[("vary", "Accept, COOKIE")])), Err(Reason::VaryCredentials));
-        assert_eq!(parse_vary(&map(&[("vary", "authorization")])), Err(Reason::VaryCredentials));
-        assert_eq!(
-            parse_vary(&map(&[("vary", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q")])),
-            Err(Reason::VaryTooWide)
-        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Settings, and the decision whether a response may be stored.
 
+use std::sync::Arc;
+
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);

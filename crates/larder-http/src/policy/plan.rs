@@ -1,0 +1,76 @@
+//! How a response is stored.
+
+use std::time::Duration;
+
+#[cfg(feature = "axum")]
+use axum::extract::MatchedPath;
+use http::HeaderName;
+
+use crate::policy::labels::Labels;
+use crate::policy::scope::Scope;
+
+/// How much longer than its responses a resource is known.
+pub(crate) const KNOWN_AFTER_END: Duration = Duration::from_secs(600);
+
+/// How to store a response that may be stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) ttl: Duration,
+    pub(crate) grace: Duration,
+    /// The age that the response already has, from its `Age`.
+    pub(crate) age: Duration,
+    /// How fresh the values are that the handler gets does not matter.
+    pub(crate) outlives_values: bool,
+    pub(crate) tags: Vec<Box<str>>,
+    pub(crate) scope: Option<Scope>,
+    pub(crate) labels: Labels,
+    /// The route of the handler.
+    #[cfg(feature = "axum")]
+    pub(crate) route: Option<MatchedPath>,
+    pub(crate) vary: Box<[HeaderName]>,
+    pub(crate) fields_read: Vec<HeaderName>,
+}
+
+impl Plan {
+    /// The first field that the response depends on and that `Vary` does not name, of those that are not `allowed`.
+    pub(crate) fn unkeyed_field(&self, allowed: impl Fn(&HeaderName) -> bool) -> Option<&HeaderName> {
+        self.fields_read.iter().find(|field| !self.vary.contains(field) && !allowed(field))
+    }
+
+    /// The same for a response that is made from values which are fresh for this long.
+    pub(crate) fn limited_by_values(self, fresh_for: Option<Duration>) -> Plan {
+        match fresh_for.filter(|_| !self.outlives_values) {
+            None => self,
+            Some(Duration::ZERO) => Plan { ttl: Duration::ZERO, grace: Duration::ZERO, ..self },
+            Some(fresh_for) => Plan { ttl: self.ttl.min(fresh_for), ..self },
+        }
+    }
+
+    /// The same, so much later.
+    pub(crate) fn after(self, elapsed: Duration) -> Plan {
+        let stale_for = elapsed.saturating_sub(self.ttl);
+        Plan {
+            ttl: self.ttl.saturating_sub(elapsed),
+            grace: self.grace.saturating_sub(stale_for),
+            age: self.age + elapsed,
+            ..self
+        }
+    }
+
+    /// Whether the response may not be served any more, so much later.
+    pub(crate) fn is_over_after(&self, elapsed: Duration) -> bool {
+        self.ttl + self.grace <= elapsed
+    }
+
+    /// How long the record of a resource is kept. That of one with a scope stays longer than its responses: once it is gone,
+    /// requests with credentials do not follow each other.
+    pub(crate) fn record_ttl(&self) -> Duration {
+        let after = if self.scope.is_some() { KNOWN_AFTER_END } else { Duration::ZERO };
+        self.ttl + self.grace + after
+    }
+
+    /// Whether the gate is asked before each replay.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.scope >= Some(Scope::Gated)
+    }
+}

@@ -1,0 +1,165 @@
+//! What a cache shares with other replicas, which judge its entries too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use larder::{Listening, RemoteInvalidation, SharedCopy, SharedMoment, SharedView, Validity};
+use larder_engine::{Cache, Follower};
+use tokio::runtime::Handle;
+use twox_hash::XxHash3_128;
+
+use crate::key::Key;
+use crate::shared::{Asked, Permits, Unverified, Verdict, codec, tags};
+use crate::stored::entry::StoreValue;
+
+/// When a request has asked, by what other replicas know, and on the clock of the store.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedAt {
+    moment: SharedMoment,
+    now: Duration,
+}
+
+/// What a cache shares with other replicas, and how.
+#[derive(Debug)]
+pub(crate) struct SharedStore {
+    pub(crate) view: SharedView,
+    /// Longer bodies stay on their replica.
+    pub(crate) max_body_bytes: usize,
+    /// Frees the memory of a store whose entries another replica has purged.
+    _listening: Listening,
+}
+
+impl SharedStore {
+    pub(crate) fn new(
+        view: SharedView,
+        max_body_bytes: usize,
+        store: Cache<Key, StoreValue>,
+    ) -> Arc<SharedStore> {
+        let listening = view.listen(move |remote| {
+            if let RemoteInvalidation::Everything(larder::Invalidation::Hard) = remote {
+                store.clear();
+            }
+        });
+        Arc::new(SharedStore { view, max_body_bytes, _listening: listening })
+    }
+
+    /// Invalidates a URI whose method was unsafe: on this replica at once, on the others without waiting for Redis.
+    pub(crate) fn invalidate_uri(&self, uri: &[u8]) {
+        self.spawn_invalidation(tags::of_uri(uri));
+    }
+
+    /// The same for a tag that a handler purges.
+    pub(crate) fn spawn_purge_of_tag(&self, tag: &str) {
+        self.spawn_invalidation(tags::of_tag(tag));
+    }
+
+    fn spawn_invalidation(&self, tag: Box<str>) {
+        // Outside of a runtime nobody can be told: see `HomeRuntime`.
+        if Handle::try_current().is_ok() {
+            let invalidated = self.view.spawn_invalidation([tag], larder::Invalidation::Hard);
+            invalidated.expect("one short tag is never refused");
+        }
+    }
+
+    /// Invalidates the entries with one tag, on every replica.
+    pub(crate) async fn invalidate(&self, tag: Box<str>) -> larder::Reach {
+        reach_of(self.view.invalidate_tags([tag], larder::Invalidation::Hard).await)
+    }
+}
+
+/// The reach of a purge. One short tag is never refused: the only error is that of a runtime that shuts down, and nobody
+/// knows then whether Redis has confirmed.
+pub(crate) fn reach_of(purged: Result<larder::Reach, larder::CacheError>) -> larder::Reach {
+    purged.unwrap_or(larder::Reach::HereAndQueued)
+}
+
+/// The key of an entry in Redis. It is a hash, because keys may be long and contain bodies; the entry has the whole key,
+/// which is compared. Another version of the codec has other keys, so that two versions can run side by side.
+pub(crate) fn redis_key(key: &Key) -> Vec<u8> {
+    format!("{}:{:032x}", codec::VERSION, XxHash3_128::oneshot(key.as_bytes())).into_bytes()
+}
+
+impl StoreValue {
+    fn copy(&self) -> Option<&SharedCopy> {
+        match self {
+            StoreValue::Response(stored) => stored.copy(),
+            StoreValue::Varies(record) => record.copy.get(),
+        }
+    }
+}
+
+impl SharedStore {
+    /// Whether other replicas still allow an entry, for a request that may get more than is proved. A softly invalidated
+    /// response is stale from now on.
+    pub(crate) fn verdict(
+        &self,
+        value: &StoreValue,
+        permits: Permits<'_>,
+        now_ms: impl FnOnce() -> u64,
+    ) -> Verdict {
+        let Some(copy) = value.copy() else { return Verdict::Usable };
+        let validity = match (permits.asked.at, value) {
+            (Some(AskedAt { moment, .. }), _) => self.view.validity_for(copy, moment),
+            // Whoever finds a running fill follows it from now on.
+            (None, StoreValue::Response(stored)) if stored.is_filling() => {
+                self.view.validity_for(copy, self.view.moment())
+            }
+            (None, _) => self.view.validity(copy),
+        };
+        match (validity, value) {
+            (Validity::Unknown, _) if permits.verified.iter().any(|other| other.is_same(value)) => {
+                Verdict::Usable
+            }
+            // It only selects variants, each of which is judged itself.
+            (Validity::Unknown, StoreValue::Varies(_)) if !self.view.serves_copies() => Verdict::Usable,
+            (Validity::Unknown, _) => Verdict::Unknown,
+            (validity, _) => verdict_of(validity, value, now_ms),
+        }
+    }
+
+    /// The moment at which a request begins to wait for the fill of another one; `now` is that of the clock of the store.
+    pub(crate) fn asked_at(&self, now: Duration) -> AskedAt {
+        AskedAt { moment: self.view.moment(), now }
+    }
+
+    /// Whether the fill of another request began late enough for one that has asked then. While Redis is lost nobody knows
+    /// what was invalidated before.
+    pub(crate) fn may_follow(&self, follower: &Follower<Key, StoreValue>, asked: Asked) -> bool {
+        let Some(AskedAt { now, .. }) = asked.at else { return true };
+        self.view.serves_copies() || now.saturating_sub(follower.began()) <= self.view.max_lag()
+    }
+
+    /// Whether only those who wait for a response get it: Redis is lost.
+    pub(crate) fn serves_waiting_requests_only(&self) -> bool {
+        !self.view.serves_copies()
+    }
+
+    /// Whether a tag of a shared entry is one of its handler.
+    pub(crate) fn is_of_handler(&self, tag: &str) -> bool {
+        tags::is_named(tag) && !self.view.has_tag(tag)
+    }
+
+    /// Compares an entry with Redis. Returns whether it may be served.
+    pub(crate) async fn verify(
+        &self,
+        Unverified { key, value }: &Unverified,
+        now_ms: impl FnOnce() -> u64,
+    ) -> bool {
+        let Some(copy) = value.copy() else { return true };
+        let validity = self.view.revalidate(&redis_key(key), copy).await;
+        verdict_of(validity, value, now_ms) == Verdict::Usable
+    }
+}
+
+/// Marks a response that other replicas allow only as a stale one; it is dead if it is never served stale.
+fn verdict_of(validity: Validity, value: &StoreValue, now_ms: impl FnOnce() -> u64) -> Verdict {
+    match (validity, value) {
+        (Validity::Valid, _) | (Validity::Stale, StoreValue::Varies(_)) => Verdict::Usable,
+        (Validity::Stale, StoreValue::Response(stored)) if stored.may_be_stale() => {
+            stored.mark_stale(now_ms());
+            Verdict::Usable
+        }
+        (Validity::Stale | Validity::Dead, _) => Verdict::Dead,
+        (Validity::Unknown, _) => Verdict::Unknown,
+    }
+}
