@@ -1,37 +1,27 @@
 //! The options of a cache. `build` checks them.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderName, StatusCode};
+use larder_engine::Clock;
 use larder_engine::fork::Process;
-use larder_engine::{Cache, Clock};
 
-use crate::key::{Key, KeySpace};
+use crate::key::KeySpace;
 use crate::policy::gate::{Access, Gate};
 use crate::policy::handler_fields::HandlerFields;
 use crate::policy::rules::Rules;
 use crate::request::traits::PersonalExtension;
-use crate::shared::SharedStore;
 use crate::stats::Counters;
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
+use crate::store::entries::Store;
+use crate::store::limits::Limits;
 #[cfg(feature = "compression")]
 use crate::stored::encoding::{Coding, Codings};
-use crate::stored::entry::StoreValue;
-use crate::stored::memory::BodyMemory;
-use crate::stored::private::PrivateShares;
-use crate::stored::purge::{PurgeKey, Purges};
 
-/// How long a key is hit-for-miss after its response could not be stored.
-const HIT_FOR_MISS_TTL: Duration = Duration::from_secs(10);
-/// The maximum number of hit-for-miss keys.
-const HIT_FOR_MISS_KEYS: u64 = 65_536;
-/// The maximum number of resources of which something is known without a stored response.
-const KNOWN_RESOURCES: u64 = 65_536;
 const MIN_BYTES: u64 = 4096;
 /// A deadline in a year can be computed on every clock.
 const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -41,20 +31,16 @@ const MAX_FILL_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder {
     /// For a view: the state of its store.
-    store_of_view: Option<StoreState>,
+    store_of_view: Option<Store>,
     max_bytes: u64,
-    max_body_bytes: usize,
     max_fill_bytes: u64,
-    max_waiters: usize,
-    max_fills: usize,
+    limits: Limits,
     rules: Rules,
     gate: Option<Gate>,
     gate_timeout: Duration,
     #[cfg(feature = "compression")]
     codings: Vec<Coding>,
     key_space: KeySpace,
-    wait_timeout: Duration,
-    fill_timeout: Duration,
     clock: Clock,
 }
 
@@ -81,7 +67,7 @@ impl HttpCache {
     /// # Ok::<(), larder_http::BuildError>(())
     /// ```
     pub fn view(&self, name: impl Into<String>) -> Builder {
-        let mut builder = Builder { store_of_view: Some(StoreState::of(self)), ..Builder::new() };
+        let mut builder = Builder { store_of_view: Some(self.core().store.clone()), ..Builder::new() };
         builder.key_space.view = name.into();
         builder
     }
@@ -92,18 +78,20 @@ impl Builder {
         Builder {
             store_of_view: None,
             max_bytes: 64 << 20,
-            max_body_bytes: 4 << 20,
             max_fill_bytes: 32 << 20,
-            max_waiters: 16_384,
-            max_fills: 4_096,
+            limits: Limits {
+                max_body_bytes: 4 << 20,
+                max_waiters: 16_384,
+                max_fills: 4_096,
+                wait_timeout: Duration::from_secs(5),
+                fill_timeout: Duration::from_secs(60),
+            },
             rules: Rules::default(),
             gate: None,
             gate_timeout: Duration::from_secs(5),
             #[cfg(feature = "compression")]
             codings: Vec::new(),
             key_space: KeySpace { view: String::new(), scheme: "http".to_owned() },
-            wait_timeout: Duration::from_secs(5),
-            fill_timeout: Duration::from_secs(60),
             clock: Clock::coarse(),
         }
     }
@@ -117,7 +105,7 @@ impl Builder {
     /// The longest body that is stored, in bytes. A longer body is streamed to its client, and requests that followed
     /// the fill end with an error. Any value. Default: 4 MiB.
     pub fn max_body_bytes(mut self, bytes: usize) -> Builder {
-        self.max_body_bytes = bytes;
+        self.limits.max_body_bytes = bytes;
         self
     }
 
@@ -132,7 +120,7 @@ impl Builder {
     /// How many requests may wait for the head of a response from the fill of another request; further ones call the
     /// handler. Default: 16,384.
     pub fn max_waiters(mut self, waiters: usize) -> Builder {
-        self.max_waiters = waiters;
+        self.limits.max_waiters = waiters;
         self
     }
 
@@ -140,7 +128,7 @@ impl Builder {
     /// without a fill, so that its response is not stored and the call ends with its client, and stale responses are not
     /// refreshed. All views count together. Default: 4,096.
     pub fn max_fills(mut self, fills: usize) -> Builder {
-        self.max_fills = fills;
+        self.limits.max_fills = fills;
         self
     }
 
@@ -270,7 +258,7 @@ impl Builder {
     /// in vain, further requests for its key do not wait for ten seconds. Zero: not at all. A body that has not grown for so
     /// long, or for a second if that is more, is not read by further requests: they call the handler. Default: 5 s.
     pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
-        self.wait_timeout = timeout;
+        self.limits.wait_timeout = timeout;
         self
     }
 
@@ -278,7 +266,7 @@ impl Builder {
     /// handler, and the next request starts a new fill. Its own client still gets the response. At most a year; longer
     /// values are reduced to that. Default: 60 s. A handler that takes longer and whose client has left is dropped.
     pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
-        self.fill_timeout = timeout.min(MAX_FILL_TIMEOUT);
+        self.limits.fill_timeout = timeout.min(MAX_FILL_TIMEOUT);
         self
     }
 
@@ -298,97 +286,33 @@ impl Builder {
     }
 
     /// The state of the store: that of the cache that this is a view of, or a new one.
-    pub(crate) fn store(&self) -> Result<StoreState, BuildError> {
+    pub(crate) fn store(&self) -> Result<Store, BuildError> {
         if self.max_bytes < MIN_BYTES {
             return Err(BuildError::MaxBytes(self.max_bytes));
         }
         match &self.store_of_view {
             Some(store) => Ok(store.clone()),
-            None => StoreState::new(self.max_bytes, self.max_fill_bytes, self.clock.clone()),
+            None => Ok(Store::new(self.max_bytes, self.max_fill_bytes, self.clock.clone())?),
         }
     }
 
-    pub(crate) fn build_over(self, store: StoreState) -> Result<HttpCache, BuildError> {
+    pub(crate) fn build_over(self, store: Store) -> Result<HttpCache, BuildError> {
         let scheme = &self.key_space.scheme;
         if scheme != "http" && scheme != "https" {
             return Err(BuildError::Scheme(self.key_space.scheme));
         }
         Ok(HttpCache::from_core(CacheCore {
-            process: Process::current(),
-            store: store.store,
-            hit_for_miss: store.hit_for_miss,
-            known_resources: store.known_resources,
-            purges: store.purges,
-            unticketed_fills: store.unticketed_fills,
-            has_seen_rewritten: AtomicBool::new(false),
-            memory: store.memory,
-            waiters: store.waiters,
-            counters: Counters::new(),
-            max_body_bytes: self.max_body_bytes,
-            max_waiters: self.max_waiters,
-            running_fills: store.running_fills,
-            max_fills: self.max_fills,
+            store,
+            limits: self.limits,
             rules: self.rules,
             gate: self.gate.map(|gate| gate.with_timeout(self.gate_timeout)),
-            private_shares: store.private_shares,
+            key_space: self.key_space,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),
-            key_space: self.key_space,
-            wait_timeout: self.wait_timeout,
-            fill_timeout: self.fill_timeout,
-            shared: store.shared,
+            counters: Counters::new(),
+            has_seen_rewritten: AtomicBool::new(false),
+            process: Process::current(),
         }))
-    }
-}
-
-/// What all views of one store share.
-#[derive(Clone, Debug)]
-pub(crate) struct StoreState {
-    pub(crate) store: Cache<Key, StoreValue>,
-    hit_for_miss: Cache<PurgeKey, ()>,
-    known_resources: Cache<PurgeKey, ()>,
-    purges: Arc<Purges>,
-    unticketed_fills: Arc<AtomicUsize>,
-    running_fills: Arc<AtomicUsize>,
-    memory: Arc<BodyMemory>,
-    private_shares: Arc<PrivateShares>,
-    waiters: Arc<AtomicUsize>,
-    pub(crate) shared: Option<Arc<SharedStore>>,
-}
-
-impl StoreState {
-    fn new(max_bytes: u64, max_fill_bytes: u64, clock: Clock) -> Result<StoreState, BuildError> {
-        let weigh = |key: &Key, value: &StoreValue| (key.as_bytes().len() + value.bytes()) as u64;
-        let hit_for_miss = Cache::builder().entries(HIT_FOR_MISS_KEYS).ttl(HIT_FOR_MISS_TTL);
-        let known_resources = Cache::builder().entries(KNOWN_RESOURCES);
-        Ok(StoreState {
-            store: Cache::builder().weight(max_bytes, weigh).clock(clock.clone()).build()?,
-            hit_for_miss: hit_for_miss.clock(clock.clone()).build()?,
-            known_resources: known_resources.clock(clock).build()?,
-            purges: Arc::new(Purges::new()),
-            unticketed_fills: Arc::default(),
-            running_fills: Arc::default(),
-            memory: BodyMemory::new(max_bytes.saturating_add(max_fill_bytes)),
-            private_shares: PrivateShares::new(max_bytes),
-            waiters: Arc::default(),
-            shared: None,
-        })
-    }
-
-    fn of(cache: &HttpCache) -> StoreState {
-        let core = cache.core();
-        StoreState {
-            store: core.store.clone(),
-            hit_for_miss: core.hit_for_miss.clone(),
-            known_resources: core.known_resources.clone(),
-            purges: core.purges.clone(),
-            unticketed_fills: core.unticketed_fills.clone(),
-            running_fills: core.running_fills.clone(),
-            memory: core.memory.clone(),
-            private_shares: core.private_shares.clone(),
-            waiters: core.waiters.clone(),
-            shared: core.shared.clone(),
-        }
     }
 }
 

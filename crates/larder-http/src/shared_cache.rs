@@ -74,7 +74,7 @@ impl SharedBuilder {
     pub fn build(self) -> Result<SharedHttpCache, BuildError> {
         let mut store = self.builder.store()?;
         if let Some(view) = self.view {
-            store.shared = Some(SharedStore::new(view, self.max_body_bytes, store.store.clone()));
+            store.shared = Some(SharedStore::new(view, self.max_body_bytes, store.entries.clone()));
         }
         self.builder.build_over(store).map(SharedHttpCache)
     }
@@ -167,7 +167,7 @@ impl SharedHttpCache {
         let core = self.0.core();
         core.counters.purges.add(1);
         let reach = reach_of(self.store().view.clear().await);
-        core.store.clear();
+        core.store.entries.clear();
         reach
     }
 
@@ -196,7 +196,7 @@ impl SharedHttpCache {
     }
 
     fn store(&self) -> &SharedStore {
-        self.0.core().shared.as_ref().expect("made with a shared store")
+        self.0.core().store.shared.as_ref().expect("made with a shared store")
     }
 }
 

@@ -88,7 +88,7 @@ where
         let (head, body) = response.into_parts();
         let (status, hint) = (head.status, body.size_hint());
         let mut body = Box::pin(body);
-        let mut collected = CollectedBody::new(self.core().memory.clone(), hint.exact(), scan);
+        let mut collected = CollectedBody::new(self.core().store.memory.clone(), hint.exact(), scan);
         let storable = Storable { status, hint, plan: &plan, stamp: &stamp };
         let mut values = self.core().rules.value_freshness();
         let read = self.read_body(body.as_mut(), &mut collected, &mut values, (head, storable), deadline);
@@ -114,8 +114,8 @@ where
     /// How long the values are fresh that the body is made from, from the moment when the handler replied; zero if one is stale
     /// now.
     fn fresh_for(&self, values: &ValueFreshness, replied_at: u64) -> Option<Duration> {
-        let remaining = values.remaining(self.core().store.clock())?;
-        let elapsed = self.core().store.now_ms().saturating_sub(replied_at);
+        let remaining = values.remaining(self.core().store.entries.clock())?;
+        let elapsed = self.core().store.entries.now_ms().saturating_sub(replied_at);
         Some(if remaining.is_zero() { remaining } else { remaining + Duration::from_millis(elapsed) })
     }
 
@@ -128,7 +128,7 @@ where
         (head, storable): (response::Parts, Storable<'_>),
         deadline: Instant,
     ) -> (Reply<B>, Result<(), Stopped<B::Error>>) {
-        let clock = self.core().store.clock().clone();
+        let clock = self.core().store.entries.clock().clone();
         let mut poll_frame = |cx: &mut Context<'_>| values.poll(&clock, || body.as_mut().poll_frame(cx));
         let mut reply = Reply::Unsent(head);
         let end = loop {
@@ -144,7 +144,7 @@ where
                     }
                 }
             };
-            match collected.push(frame, self.core().max_body_bytes) {
+            match collected.push(frame, self.core().limits.max_body_bytes) {
                 CollectStep::Kept(chunks) => {
                     if let Reply::Streaming(_, stream) = &reply {
                         stream.append(&collected.chunks[chunks]);
@@ -210,7 +210,7 @@ where
             let etag = entry::etag_made_elsewhere(&body).await;
             reply.headers_mut().insert(ETAG, etag);
         }
-        let now = self.core().store.now_ms();
+        let now = self.core().store.entries.now_ms();
         let elapsed = Duration::from_millis(now.saturating_sub(replied_at));
         // Its followers get it all the same, unless it was purged.
         let copy_for_followers = if plan.is_over_after(elapsed) { self.running_copy(&plan) } else { None };
@@ -266,12 +266,12 @@ where
         if !matches!(self.role, FillRole::Leader(_)) || buffer.declared() == Some(0) {
             return None;
         }
-        let (body, now) = (StoredBody::Filling(buffer.clone()), self.core().store.now_ms());
+        let (body, now) = (StoredBody::Filling(buffer.clone()), self.core().store.entries.now_ms());
         let filling = StoredResponse::new(status, headers, body, plan, self.tags(plan), stamp.copy(), now);
         let filling = filling.with_copy(self.running_copy(plan));
         let filling = Arc::new(filling);
         // Before the ticket is spent.
-        let _counted = UnticketedFill::new(self.cache.clone());
+        let _counted = UnticketedFill::new(self.core());
         let key = self.store(&filling, plan).ok()?;
         Some(Published { key, value: StoreValue::Response(filling), _counted })
     }

@@ -47,7 +47,8 @@ fn observed<F: Future>(
     ctx: CacheCtx,
     call: F,
 ) -> impl Future<Output = F::Output> + use<F> {
-    let (mut values, clock) = (cache.core().rules.value_freshness(), cache.core().store.clock().clone());
+    let (mut values, clock) =
+        (cache.core().rules.value_freshness(), cache.core().store.entries.clock().clone());
     async move {
         let mut call = pin!(call);
         let result = poll_fn(|cx| values.poll(&clock, || call.as_mut().poll(cx))).await;

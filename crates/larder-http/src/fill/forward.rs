@@ -83,8 +83,8 @@ pub(crate) struct RangeCheck {
 impl RangeCheck {
     pub(crate) fn new<B>(core: &CacheCore, location: &StoreLocation, request: &Request<B>) -> RangeCheck {
         RangeCheck {
-            range_key: core.range_key(location),
-            public_key: core.purges.purge_key(location.resource.as_bytes()),
+            range_key: core.store.range_key(location),
+            public_key: core.store.purges.purge_key(location.resource.as_bytes()),
             has_content: has_content(request),
         }
     }
@@ -97,7 +97,7 @@ impl RangeCheck {
             StatusCode::PARTIAL_CONTENT => range::complete_length(response.headers()),
             _ => None,
         };
-        if length.is_none_or(|length| length > core.max_body_bytes as u64) {
+        if length.is_none_or(|length| length > core.limits.max_body_bytes as u64) {
             return;
         }
         let status = std::mem::replace(response.status_mut(), StatusCode::OK);
@@ -108,9 +108,9 @@ impl RangeCheck {
             && !plan.is_guarded()
         {
             let known_for = || Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END);
-            core.known_resources.insert_with_ttl(self.range_key, (), known_for());
+            core.store.known_resources.insert_with_ttl(self.range_key, (), known_for());
             if plan.scope == Some(Scope::Public) && plan.vary.is_empty() {
-                core.known_resources.insert_with_ttl(self.public_key, (), known_for());
+                core.store.known_resources.insert_with_ttl(self.public_key, (), known_for());
             }
         }
     }
@@ -138,15 +138,15 @@ impl HitForMissCheck {
         ctx: &CacheCtx,
     ) {
         let hint = response.body().size_hint();
-        let is_too_long = hint.lower() > core.max_body_bytes as u64;
+        let is_too_long = hint.lower() > core.limits.max_body_bytes as u64;
         let is_refused = decide::plan(response, ctx, &core.rules.cached_errors)
             .and_then(|plan| core.rules.check_fields_read(response, plan, self.has_content))
             .is_err();
         if is_refused || is_too_long {
-            core.hit_for_miss.insert(self.key, ());
+            core.store.hit_for_miss.insert(self.key, ());
         } else if hint.exact().is_some() && !self.is_graphql {
             // Only the end of a GraphQL response shows whether it has errors, and that of others how long they are.
-            core.hit_for_miss.remove(&self.key);
+            core.store.hit_for_miss.remove(&self.key);
         }
     }
 }
@@ -164,7 +164,7 @@ pub(crate) struct Invalidation {
 
 impl Invalidation {
     pub(crate) fn new(cache: HttpCache, uri: Key, has_body_keys: bool) -> Invalidation {
-        Invalidation { runtime: cache.core().home_runtime(), cache, uri, has_body_keys, is_due: false }
+        Invalidation { runtime: cache.core().store.home_runtime(), cache, uri, has_body_keys, is_due: false }
     }
 }
 
@@ -236,7 +236,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let clock = this.cache.core().store.clock();
+        let clock = this.cache.core().store.entries.clock();
         let result = loop {
             let future = match this.state.as_mut().project() {
                 ForwardStateProjection::Called { future } => {
@@ -260,7 +260,7 @@ where
         handler.ctx().note_values(this.values.remaining(clock));
         core.counters.count(*this.outcome);
         if let (Err(_), FollowUp::CheckHitForMiss(check)) = (&result, &*this.follow_up) {
-            core.hit_for_miss.insert(check.key, ());
+            core.store.hit_for_miss.insert(check.key, ());
         }
         let mut response = result?;
         decide::add_labels(&mut response, handler.ctx());

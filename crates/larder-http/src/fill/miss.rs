@@ -50,14 +50,14 @@ where
 {
     let mut outcome = miss_outcome(&location, Reason::Released);
     let mut purged_fills = 0;
-    let asked = cache.core().asked();
+    let asked = cache.core().store.asked();
     for _ in 0..MAX_LOOKUPS {
-        let value = match cache.core().store.load_after_miss(location.key()) {
+        let value = match cache.core().store.entries.load_after_miss(location.key()) {
             Load::Hit(value) => Some(value),
             Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
-            Load::Follow(follower) if !cache.core().may_follow(&follower, asked) => {
+            Load::Follow(follower) if !cache.core().store.may_follow(&follower, asked) => {
                 // The next fill is for those who ask from now on. The older one still answers its own followers.
-                cache.core().store.remove(location.key());
+                cache.core().store.entries.remove(location.key());
                 continue;
             }
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
@@ -104,7 +104,9 @@ where
                     break;
                 }
                 location = other_location;
-                if let Some(reason) = requester.credentials.filter(|_| !cache.core().is_shared(&location)) {
+                if let Some(reason) =
+                    requester.credentials.filter(|_| !cache.core().store.is_shared(&location))
+                {
                     outcome = Outcome::Bypass(reason);
                     break;
                 }
@@ -148,10 +150,13 @@ async fn wait(
     let core = cache.core();
     let _waiter = Waiter::new(core).ok_or(Reason::TooManyWaiters)?;
     // A timer of zero would still wait for its next tick.
-    let waited =
-        if core.wait_timeout.is_zero() { None } else { timeout(core.wait_timeout, follower).await.ok() };
+    let waited = if core.limits.wait_timeout.is_zero() {
+        None
+    } else {
+        timeout(core.limits.wait_timeout, follower).await.ok()
+    };
     waited.ok_or_else(|| {
-        core.hit_for_miss.insert(core.hit_for_miss_key(location), ());
+        core.store.hit_for_miss.insert(core.store.hit_for_miss_key(location), ());
         Reason::WaitTimeout
     })
 }
@@ -161,8 +166,8 @@ struct Waiter<'a>(&'a AtomicUsize);
 
 impl<'a> Waiter<'a> {
     fn new(core: &'a CacheCore) -> Option<Waiter<'a>> {
-        let waiter = Waiter(&core.waiters);
-        (waiter.0.fetch_add(1, Ordering::Relaxed) < core.max_waiters).then_some(waiter)
+        let waiter = Waiter(&core.store.running.waiters);
+        (waiter.0.fetch_add(1, Ordering::Relaxed) < core.limits.max_waiters).then_some(waiter)
     }
 }
 
@@ -181,7 +186,13 @@ impl CacheCore {
         variant: bool,
     ) -> Response<Body<B>> {
         let outcome = Outcome::Miss { variant, collapsed: true, unstored: None };
-        entry::answer(&self.counters, stored, ReplayRequest::get(request), outcome, self.store.now_ms())
+        entry::answer(
+            &self.counters,
+            stored,
+            ReplayRequest::get(request),
+            outcome,
+            self.store.entries.now_ms(),
+        )
     }
 }
 

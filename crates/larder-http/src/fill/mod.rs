@@ -101,15 +101,15 @@ where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
         // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
-        let request = if self.core().shared.is_some() {
+        let request = if self.core().store.shared.is_some() {
             let Some(request) = Box::pin(replicas::begin(&mut self, request)).await else { return };
             request
         } else {
             request
         };
         // Taken before the handler starts: every later purge covers its response.
-        let stamp = self.core().purges.stamp(key::uri_of(self.location.resource.as_bytes()));
-        let deadline = Instant::now() + self.core().fill_timeout;
+        let stamp = self.core().store.purges.stamp(key::uri_of(self.location.resource.as_bytes()));
+        let deadline = Instant::now() + self.core().limits.fill_timeout;
         let HandlerCall { future, ctx, guard, is_graphql, has_content } =
             call::prepare(&self.cache, inner, request);
         let mut call = pin!(future);
@@ -124,7 +124,7 @@ where
             }
         };
         drop(guard);
-        let replied_at = self.core().store.now_ms();
+        let replied_at = self.core().store.entries.now_ms();
         let mut response = match result {
             Ok(response) => response,
             Err(error) => {
@@ -142,7 +142,7 @@ where
         let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
         match plan.and_then(|plan| Ok((plan, scan?))) {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
-            Ok(_) if response.body().size_hint().lower() > self.core().max_body_bytes as u64 => {
+            Ok(_) if response.body().size_hint().lower() > self.core().limits.max_body_bytes as u64 => {
                 self.send_unstored(response, Reason::BodyTooLarge);
             }
             Ok((plan, scan)) => self.collect_body(response, plan, scan, stamp, (replied_at, deadline)).await,

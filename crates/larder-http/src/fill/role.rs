@@ -1,14 +1,14 @@
 //! How a fill may store its response, and the counts of running fills.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use larder_engine::{CommitOutcome, Failure, Op, Ticket, Ttl};
 
 use crate::key::Key;
 use crate::status::Reason;
-use crate::store::HttpCache;
 use crate::store::core::CacheCore;
+use crate::store::limits::Running;
 use crate::stored::entry::StoreValue;
 
 /// How a fill may store its response.
@@ -22,35 +22,36 @@ pub(crate) enum FillRole {
 }
 
 /// Counts a fill for as long as its handler runs and its body is read.
-pub(crate) struct RunningFill(Arc<AtomicUsize>);
+pub(crate) struct RunningFill(Arc<Running>);
 
 impl RunningFill {
     /// `None` if as many fills run as may.
     pub(crate) fn new(cache: &CacheCore) -> Option<RunningFill> {
-        let running = RunningFill(cache.running_fills.clone());
-        (running.0.fetch_add(1, Ordering::Relaxed) < cache.max_fills).then_some(running)
+        let running = RunningFill(cache.store.running.clone());
+        (running.0.fills.fetch_add(1, Ordering::Relaxed) < cache.limits.max_fills).then_some(running)
     }
 }
 
 impl Drop for RunningFill {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fills.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Counts a fill without a ticket for as long as it may store its response.
-pub(crate) struct UnticketedFill(HttpCache);
+pub(crate) struct UnticketedFill(Arc<Running>);
 
 impl UnticketedFill {
-    pub(crate) fn new(cache: HttpCache) -> UnticketedFill {
-        cache.core().unticketed_fills.fetch_add(1, Ordering::SeqCst);
-        UnticketedFill(cache)
+    pub(crate) fn new(cache: &CacheCore) -> UnticketedFill {
+        let running = cache.store.running.clone();
+        running.unticketed_fills.fetch_add(1, Ordering::SeqCst);
+        UnticketedFill(running)
     }
 }
 
 impl Drop for UnticketedFill {
     fn drop(&mut self) {
-        self.0.core().unticketed_fills.fetch_sub(1, Ordering::SeqCst);
+        self.0.unticketed_fills.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -107,7 +108,7 @@ impl FillRole {
             }
             FillRole::Unticketed { .. } => return put(cache, key, value, ttl),
             FillRole::Refresh(old) => {
-                let replaced = cache.store.compute(key.clone(), |present| match present {
+                let replaced = cache.store.entries.compute(key.clone(), |present| match present {
                     Some(entry) if entry.value().is_same(old) => (Op::Put(value, ttl), true),
                     _ => (Op::Keep, false),
                 });
@@ -123,7 +124,7 @@ impl FillRole {
 
 /// Stores an entry, whatever is there.
 pub(super) fn put(cache: &CacheCore, key: &Key, value: StoreValue, ttl: Ttl) -> Result<(), Reason> {
-    match cache.store.insert_with_ttl(key.clone(), value, ttl).is_refused() {
+    match cache.store.entries.insert_with_ttl(key.clone(), value, ttl).is_refused() {
         true => Err(Reason::Refused),
         false => Ok(()),
     }

@@ -75,15 +75,15 @@ where
     B::Error: Into<BoxError>,
 {
     let cache = fill.cache.clone();
-    let Some(store) = cache.core().shared.clone() else { return Some(request) };
+    let Some(store) = cache.core().store.shared.clone() else { return Some(request) };
     // Taken before Redis is asked: every later purge covers what it has.
-    let stamp = fill.core().purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
+    let stamp = fill.core().store.purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
     loop {
         let key = redis_key(fill.location.key());
         let value = match &fill.role {
             // Requests with credentials wait for no others until the resource is known to have a scope. Redis may know it.
             FillRole::Unticketed { .. } => {
-                let is_unscoped = fill.core().hit_for_miss.contains(&fill.unscoped_key());
+                let is_unscoped = fill.core().store.hit_for_miss.contains(&fill.unscoped_key());
                 let found = if is_unscoped { None } else { store.view.read(&key).await };
                 let Some(value) = found else {
                     fill.shared.lease = Some(store.view.unleased(&key).await);
@@ -133,8 +133,8 @@ where
     B::Error: Into<BoxError>,
 {
     let cache = fill.cache.clone();
-    let Some(store) = cache.core().shared.clone() else { return Some(request) };
-    let stamp = fill.core().purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
+    let Some(store) = cache.core().store.shared.clone() else { return Some(request) };
+    let stamp = fill.core().store.purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
     loop {
         let Some(value) = store.view.read(&redis_key(fill.location.key())).await else { break };
         if fill.location.is_guarded() {
@@ -198,7 +198,7 @@ where
         let (ttl, kept_for, age) = (value.remaining_ttl(), value.remaining(), value.age());
         match codec::decode(&key, value.bytes()) {
             Some(SharedEntry::Response(response)) => {
-                let is_long = response.body.len() > self.core().max_body_bytes;
+                let is_long = response.body.len() > self.core().limits.max_body_bytes;
                 if is_long || self.requester.check(response.scope).is_err() {
                     return Taken::Unusable;
                 }
@@ -221,7 +221,7 @@ where
                         .map_or_else(Box::default, |(record, _)| record.fields().into()),
                 };
                 let SharedResponse { status, headers, .. } = response;
-                let now = self.core().store.now_ms();
+                let now = self.core().store.entries.now_ms();
                 let tags = self.tags(&plan);
                 let stored = StoredResponse::new(status, &headers, body, &plan, tags, stamp.copy(), now);
                 self.answer_with(stored.with_copy(Some(value.into_copy())), &plan, now)
@@ -241,7 +241,7 @@ where
     /// The body in memory that is charged to this cache.
     fn keep(&self, body: &[u8]) -> Option<StoredBody> {
         let mut chunks = Vec::new();
-        self.core().memory.keep(Bytes::copy_from_slice(body), &mut chunks).ok()?;
+        self.core().store.memory.keep(Bytes::copy_from_slice(body), &mut chunks).ok()?;
         Some(StoredBody::Complete(Chunks::new(chunks)))
     }
 
@@ -250,14 +250,14 @@ where
         #[cfg(feature = "compression")]
         let stored = self.with_siblings(stored, plan);
         let stored = Arc::new(stored);
-        let verdict = self.core().verdict(&StoreValue::Response(stored.clone()), Permits::default());
+        let verdict = self.core().store.verdict(&StoreValue::Response(stored.clone()), Permits::default());
         if verdict == Verdict::Dead {
             return Taken::Unusable;
         }
         // If it is not stored, it was purged meanwhile or finds no room; the client asked before.
         if self.store(&stored, plan).is_ok() {
             let core = self.core();
-            core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
+            core.store.hit_for_miss.remove(&core.store.hit_for_miss_key(&self.location));
         }
         if let Some(client) = self.client.take() {
             let outcome = match stored.outcome(now) {
@@ -282,10 +282,10 @@ where
         let Ok(variant) = written else { return Taken::Unusable };
         let (cache, resource) = (self.cache.clone(), self.location.resource.clone());
         // Before others can find the record, so that they follow this fill.
-        let role = match cache.core().store.load(&variant) {
+        let role = match cache.core().store.entries.load(&variant) {
             Load::Lead(ticket) => FillRole::Leader(Some(ticket)),
             Load::Hit(_) | Load::Follow(_) => {
-                FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) }
+                FillRole::Unticketed { _counted: UnticketedFill::new(cache.core()) }
             }
         };
         let value = StoreValue::Varies(record.clone());
@@ -312,17 +312,17 @@ where
     /// one in Redis.
     fn unscoped_key(&self) -> PurgeKey {
         let core = self.core();
-        core.purges.purge_key(&[b"\xffunscoped:", self.location.key().as_bytes()].concat())
+        core.store.purges.purge_key(&[b"\xffunscoped:", self.location.key().as_bytes()].concat())
     }
 
     /// The response is not stored, for this reason. If that is not for the gate to say, the next requests with
     /// credentials do not look for it in Redis.
     pub(crate) fn note_unscoped(&self, reason: Reason) {
-        if self.core().shared.is_some()
+        if self.core().store.shared.is_some()
             && matches!(self.role, FillRole::Unticketed { .. })
             && !matches!(reason, Reason::Gate | Reason::Scope)
         {
-            self.core().hit_for_miss.insert(self.unscoped_key(), ());
+            self.core().store.hit_for_miss.insert(self.unscoped_key(), ());
         }
     }
 
@@ -334,7 +334,7 @@ where
 
     /// Stores a complete response in Redis, and gives it the copy that judges it from now on.
     pub(crate) async fn share(&mut self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
-        let Some(store) = self.core().shared.clone() else { return stored };
+        let Some(store) = self.core().store.shared.clone() else { return stored };
         let (resource, mut key) = (self.location.resource.clone(), self.location.key().clone());
         let has_other_record = self.has_other_record(plan);
         if has_other_record {

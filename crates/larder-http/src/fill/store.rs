@@ -56,7 +56,7 @@ where
         self.check_storable(stored)?;
         self.take_share(stored, &published.key)?;
         let ttl = Ttl::After(plan.ttl + plan.grace);
-        let replaced = self.core().store.compute(published.key.clone(), |present| match present {
+        let replaced = self.core().store.entries.compute(published.key.clone(), |present| match present {
             Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
             _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
         });
@@ -75,8 +75,8 @@ where
         match result {
             Ok(()) => {
                 let core = self.core();
-                core.hit_for_miss.remove(&core.hit_for_miss_key(&self.location));
-                if core.serves_waiting_requests_only() {
+                core.store.hit_for_miss.remove(&core.store.hit_for_miss_key(&self.location));
+                if core.store.serves_waiting_requests_only() {
                     return Err(Reason::RedisLost);
                 }
                 core.counters.stores.add(1);
@@ -88,13 +88,13 @@ where
 
     /// Whether the response may be stored: it was not purged meanwhile, and no other replica has stored another one.
     fn check_storable(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
-        let purges = &self.core().purges;
+        let purges = &self.core().store.purges;
         let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
             && stored.tags_are_unpurged(purges);
         if !is_unpurged {
             return Err(Reason::Purged);
         }
-        let verdict = self.core().verdict(&StoreValue::Response(stored.clone()), Permits::default());
+        let verdict = self.core().store.verdict(&StoreValue::Response(stored.clone()), Permits::default());
         if verdict == Verdict::Dead {
             return Err(Reason::Purged);
         }
@@ -108,8 +108,8 @@ where
     pub(crate) fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
         let core = self.core();
         let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
-        let tags = plan.tags.iter().map(|tag| core.purges.purge_key(tag.as_bytes()));
-        tags.chain(principal.map(|principal| core.principal_key(principal))).collect()
+        let tags = plan.tags.iter().map(|tag| core.store.purges.purge_key(tag.as_bytes()));
+        tags.chain(principal.map(|principal| core.store.principal_key(principal))).collect()
     }
 
     /// Returns the key under which the response is stored.
@@ -139,7 +139,7 @@ where
                     Ttl::After(plan.record_ttl()),
                 );
                 if result.is_err() {
-                    cache.store.remove(&key);
+                    cache.store.entries.remove(&key);
                 }
                 result.map(|()| key)
             }
@@ -147,9 +147,9 @@ where
                 self.take_share(stored, key)?;
                 self.role.store(cache, key, value, ttl)?;
                 if let Some(evicted) = record.add_variant(key) {
-                    cache.store.remove(&evicted);
+                    cache.store.entries.remove(&evicted);
                 }
-                cache.update_record(resource, record, plan.record_ttl());
+                cache.store.update_record(resource, record, plan.record_ttl());
                 Ok(key.clone())
             }
             Some((record, _)) => {
@@ -170,7 +170,7 @@ where
                         FillRole::Refresh(old).store(cache, resource, value, ttl).map(|()| key)
                     }
                     Err(reason) => {
-                        cache.store.remove_if(resource, |entry| entry.value().is_same(&old));
+                        cache.store.entries.remove_if(resource, |entry| entry.value().is_same(&old));
                         Err(reason)
                     }
                 }
@@ -180,7 +180,8 @@ where
 
     /// Remembers that the resource is public, or forgets it. One that varies has a record, which tells it.
     pub(super) fn remember_scope(&self, plan: &Plan) {
-        let (known, key) = (&self.core().known_resources, self.core().hit_for_miss_key(&self.location));
+        let (known, key) =
+            (&self.core().store.known_resources, self.core().store.hit_for_miss_key(&self.location));
         match plan.scope {
             Some(Scope::Public) => {
                 known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END));
@@ -220,10 +221,10 @@ where
         };
         let core = self.core();
         let (share, displaced) =
-            core.private_shares.take(core.principal_key(principal), key, stored.bytes())?;
+            core.store.private_shares.take(core.store.principal_key(principal), key, stored.bytes())?;
         let _ = stored.share.set(share);
         for key in &displaced {
-            core.store.remove(key);
+            core.store.entries.remove(key);
         }
         Ok(())
     }
@@ -242,11 +243,11 @@ where
         if is_of_requester(reason) {
             // The scope is another one now: requests with credentials do not wait for each other in vain again.
             let core = self.core();
-            core.known_resources.remove(&core.hit_for_miss_key(&self.location));
+            core.store.known_resources.remove(&core.store.hit_for_miss_key(&self.location));
         }
         // Nor do those that the gate may judge in another way: each of them may store the response.
         if matches!(reason, Reason::Gate | Reason::Scope) && matches!(self.role, FillRole::Leader(_)) {
-            self.core().mark_guarded(&self.location);
+            self.core().store.mark_guarded(&self.location);
         }
         // The handler no longer opts in, or not for all, so the stale entry must go. If it failed or was too slow, the entry
         // stays.
@@ -255,13 +256,13 @@ where
             && !status.is_server_error()
             && let FillRole::Refresh(old) = &self.role
         {
-            self.core().remove_if_same(self.location.key().clone(), old);
+            self.core().store.remove_if_same(self.location.key().clone(), old);
         }
     }
 
     pub(super) fn mark_hit_for_miss(&self) {
         let core = self.core();
-        core.hit_for_miss.insert(core.hit_for_miss_key(&self.location), ());
+        core.store.hit_for_miss.insert(core.store.hit_for_miss_key(&self.location), ());
     }
 }
 

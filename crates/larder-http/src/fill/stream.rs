@@ -70,7 +70,7 @@ impl<B: http_body::Body> Stream<B> {
     /// Hides the fill from further requests.
     pub(crate) fn withdraw(&self) {
         if let Some(Published { key, value, .. }) = &self.published {
-            self.cache.core().remove_if_same(key.clone(), value);
+            self.cache.core().store.remove_if_same(key.clone(), value);
         }
     }
 }

@@ -96,10 +96,10 @@ impl CacheCtx {
         self.settings().forbidden.get_or_insert(reason);
     }
 
-    /// Purges a tag in the cache that forwarded this request, as [`HttpCache::purge_tag`](crate::HttpCache::purge_tag) does:
-    /// at once, and again when the handler ends, with a response or an error, or because its client has disconnected. A handler may thus call it
-    /// before its transaction commits: no response that was made from the state before the commit outlives the handler.
-    /// Without a layer it has no effect.
+    /// Purges a tag in the cache that forwarded this request, as [`HttpCache::purge_tag`](crate::HttpCache::purge_tag)
+    /// does: at once, and again when the handler ends, with a response or an error, or because its client has
+    /// disconnected. A handler may thus call it before its transaction commits: no response that was made from the
+    /// state before the commit outlives the handler. Without a layer it has no effect.
     pub fn purge_tag(&self, tag: impl AsRef<str>) {
         if let Some(purges) = &self.0.purges {
             purges.purge_tag(tag.as_ref());

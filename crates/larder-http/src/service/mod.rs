@@ -212,7 +212,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             && requester.check(stored.scope).is_ok()
             && !stored.is_filling()
         {
-            let now = self.cache().core().store.now_ms();
+            let now = self.cache().core().store.entries.now_ms();
             if let outcome @ Outcome::Hit { .. } = stored.outcome(now) {
                 let response = self.replay(&request, &body_key, traits, stored, (outcome, now), timer);
                 return AnswerFuture::ready(response);
@@ -249,7 +249,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 if stored.is_filling() {
                     return self.join_fill(call, &stored);
                 }
-                let now = core.store.now_ms();
+                let now = core.store.entries.now_ms();
                 let outcome = stored.outcome(now);
                 let Call { request, body_key, traits, .. } = &call;
                 let response = self.replay(request, body_key, *traits, &stored, (outcome, now), timer);
@@ -293,7 +293,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 sampled,
                 key::target(request).path(),
                 route,
-                stored.tag_names(|tag| core.is_of_handler(tag)),
+                stored.tag_names(|tag| core.store.is_of_handler(tag)),
             );
         }
         response
@@ -384,7 +384,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         if call.traits.fields.has(FieldSet::RANGE) {
             return self.decline(call, Reason::Range);
         }
-        if filling.is_stalled(self.cache().core().wait_timeout.max(MIN_STALL)) {
+        if filling.is_stalled(self.cache().core().limits.wait_timeout.max(MIN_STALL)) {
             return self.decline(call, Reason::WaitTimeout);
         }
         let is_variant = filling.headers().contains_key(VARY);
@@ -484,10 +484,10 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     {
         let Call { mut request, body_key, requester, traits } = call;
         let core = self.cache().core();
-        let hit_for_miss_key = core.hit_for_miss_key(&location);
-        let is_hit_for_miss = core.hit_for_miss.contains(&hit_for_miss_key);
+        let hit_for_miss_key = core.store.hit_for_miss_key(&location);
+        let is_hit_for_miss = core.store.hit_for_miss.contains(&hit_for_miss_key);
         if let Some(reason) = core.why_unfilled(traits, &requester, &location, is_hit_for_miss) {
-            if core.shared.is_some() && !is_hit_for_miss {
+            if core.store.shared.is_some() && !is_hit_for_miss {
                 return self.find_elsewhere(request, location, requester, reason);
             }
             return self.answer_unfilled(request, &location, reason);
@@ -505,11 +505,11 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             // A response to credentials may be shared only once the resource is known to have a scope, one to long fields may
             // have no key, and a guarded one may be for this requester alone: others must not wait for it.
             let (core, is_known) = (cache.core(), location.variant.is_some());
-            let response = if (requester.credentials.is_some() && !core.is_shared(&location))
+            let response = if (requester.credentials.is_some() && !core.store.is_shared(&location))
                 || (!is_known && !key::fits_variant(request.headers()))
-                || core.is_marked_guarded(&location)
+                || core.store.is_marked_guarded(&location)
             {
-                let role = FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) };
+                let role = FillRole::Unticketed { _counted: UnticketedFill::new(core) };
                 miss::run_fill(cache.clone(), inner, request, location, role, requester).await
             } else {
                 miss::lead_or_follow(cache.clone(), inner, request, body_key, location, requester).await

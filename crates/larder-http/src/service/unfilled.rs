@@ -39,8 +39,8 @@ impl CacheCore {
         // for a part of a long file must not get all of it.
         let may_fill = || {
             !is_hit_for_miss
-                && self.may_fill_for_range(location)
-                && (requester.credentials.is_none() || self.is_shared(location))
+                && self.store.may_fill_for_range(location)
+                && (requester.credentials.is_none() || self.store.is_shared(location))
         };
         (traits.fields.has(FieldSet::RANGE) && !may_fill()).then_some(Reason::Range)
     }
@@ -92,7 +92,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             let mut fill = Fill {
                 cache: cache.clone(),
                 location: location.clone(),
-                role: FillRole::Unticketed { _counted: UnticketedFill::new(cache.clone()) },
+                role: FillRole::Unticketed { _counted: UnticketedFill::new(cache.core()) },
                 request_headers: request.headers().clone(),
                 requester,
                 head_only: *request.method() == Method::HEAD,

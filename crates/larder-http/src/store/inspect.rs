@@ -83,9 +83,10 @@ impl CacheCore {
         })?;
         let mut inspection = Inspection::default();
         let location = self.location_of(request)?;
-        inspection.is_hit_for_miss = self.hit_for_miss.contains(&self.hit_for_miss_key(&location));
+        inspection.is_hit_for_miss =
+            self.store.hit_for_miss.contains(&self.store.hit_for_miss_key(&location));
         let Some(found) = self.peek(&resource) else { return Ok(inspection) };
-        if !self.purges.is_unpurged(found.0.stamp(), resource.as_bytes()) {
+        if !self.store.purges.is_unpurged(found.0.stamp(), resource.as_bytes()) {
             inspection.is_purged = true;
             return Ok(inspection);
         }
@@ -99,7 +100,7 @@ impl CacheCore {
         };
         if let Some((StoreValue::Response(stored), kept_for)) = response {
             inspection.scope = stored.scope.or(inspection.scope);
-            inspection.is_purged = !stored.tags_are_unpurged(&self.purges);
+            inspection.is_purged = !stored.tags_are_unpurged(&self.store.purges);
             inspection.response =
                 (!inspection.is_purged).then(|| self.response_inspection(&stored, kept_for));
         }
@@ -108,9 +109,11 @@ impl CacheCore {
 
     /// An entry without an effect on the policy; none that another replica has invalidated.
     fn peek(&self, key: &Key) -> Option<Found> {
-        let found =
-            self.store.peek_with(key.as_bytes(), |entry| (entry.value().clone(), entry.expires_in()))?;
-        if self.verdict(&found.0, Permits::default()) == Verdict::Dead {
+        let found = self
+            .store
+            .entries
+            .peek_with(key.as_bytes(), |entry| (entry.value().clone(), entry.expires_in()))?;
+        if self.store.verdict(&found.0, Permits::default()) == Verdict::Dead {
             return None;
         }
         Some(found)
@@ -121,14 +124,14 @@ impl CacheCore {
         stored: &Arc<StoredResponse>,
         kept_for: Option<Duration>,
     ) -> ResponseInspection {
-        let now = self.store.now_ms();
+        let now = self.store.entries.now_ms();
         let ttl = Duration::from_millis(stored.ttl_ms(now));
         ResponseInspection {
             status: stored.status(),
             age: Duration::from_millis(stored.age_ms(now)),
             ttl,
             grace: kept_for.map(|kept_for| kept_for.saturating_sub(ttl)),
-            tags: stored.tag_names(|tag| self.is_of_handler(tag)).map(str::to_owned).collect(),
+            tags: stored.tag_names(|tag| self.store.is_of_handler(tag)).map(str::to_owned).collect(),
             bytes: stored.bytes(),
             is_filling: stored.is_filling(),
         }

@@ -70,14 +70,14 @@ impl CacheCore {
     ) -> Result<Lookup, Reason> {
         let missing =
             |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
-        let Some(value) = self.store.get(key.as_slice()) else { return missing(key) };
-        if !self.purges.is_unpurged(value.stamp(), key) {
+        let Some(value) = self.store.entries.get(key.as_slice()) else { return missing(key) };
+        if !self.store.purges.is_unpurged(value.stamp(), key) {
             self.remove_purged(Key::new(key), &value);
             return missing(key);
         }
-        match self.verdict(&value, permits) {
-            Verdict::Unknown if self.serves_waiting_requests_only() => {
-                self.remove_if_same(Key::new(key), &value);
+        match self.store.verdict(&value, permits) {
+            Verdict::Unknown if self.store.serves_waiting_requests_only() => {
+                self.store.remove_if_same(Key::new(key), &value);
                 return missing(key);
             }
             Verdict::Unknown => return Ok(Lookup::Unverified(Unverified { key: Key::new(key), value })),
@@ -88,12 +88,12 @@ impl CacheCore {
             Verdict::Usable => {}
         }
         let record = match value {
-            StoreValue::Response(stored) if !stored.tags_are_unpurged(&self.purges) => {
+            StoreValue::Response(stored) if !stored.tags_are_unpurged(&self.store.purges) => {
                 self.remove_purged(Key::new(key), &StoreValue::Response(stored));
                 return missing(key);
             }
-            StoreValue::Response(stored) if stored.is_expired(|| self.store.now_ms()) => {
-                self.remove_if_same(Key::new(key), &StoreValue::Response(stored));
+            StoreValue::Response(stored) if stored.is_expired(|| self.store.entries.now_ms()) => {
+                self.store.remove_if_same(Key::new(key), &StoreValue::Response(stored));
                 return missing(key);
             }
             StoreValue::Response(stored) => return Ok(Lookup::Found(stored)),
@@ -141,10 +141,10 @@ impl CacheCore {
         let end = key.len();
         record.write_key(key, principal, headers)?;
         let (resource, variant) = key.split_at(end);
-        let found = self.store.get(variant);
-        let found = match found.map(|value| (self.verdict(&value, permits), value)) {
-            Some((Verdict::Unknown, value)) if self.serves_waiting_requests_only() => {
-                self.remove_if_same(Key::new(variant), &value);
+        let found = self.store.entries.get(variant);
+        let found = match found.map(|value| (self.store.verdict(&value, permits), value)) {
+            Some((Verdict::Unknown, value)) if self.store.serves_waiting_requests_only() => {
+                self.store.remove_if_same(Key::new(variant), &value);
                 None
             }
             Some((Verdict::Unknown, value)) => {
@@ -157,11 +157,11 @@ impl CacheCore {
             found => found.map(|(_, value)| value),
         };
         match found {
-            Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.purges) => {
-                if !stored.is_expired(|| self.store.now_ms()) {
+            Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.store.purges) => {
+                if !stored.is_expired(|| self.store.entries.now_ms()) {
                     return Ok(Lookup::Found(stored));
                 }
-                self.remove_if_same(Key::new(variant), &StoreValue::Response(stored));
+                self.store.remove_if_same(Key::new(variant), &StoreValue::Response(stored));
             }
             Some(value) => self.remove_purged(Key::new(variant), &value),
             None => {}
@@ -183,8 +183,8 @@ impl CacheCore {
         loop {
             match look_up(Permits { verified: &verified, asked })? {
                 // What was compared is valid for this request, also while this replica hears of no purges.
-                Lookup::Unverified(entry) if self.verify(&entry).await => verified.push(entry.value),
-                Lookup::Unverified(Unverified { key, value }) => self.remove_if_same(key, &value),
+                Lookup::Unverified(entry) if self.store.verify(&entry).await => verified.push(entry.value),
+                Lookup::Unverified(Unverified { key, value }) => self.store.remove_if_same(key, &value),
                 known => return Ok(known),
             }
         }
@@ -197,13 +197,13 @@ impl CacheCore {
         value: StoreValue,
         asked: Asked,
     ) -> Option<Arc<StoredResponse>> {
-        if self.verdict(&value, Permits { verified: &[], asked }) != Verdict::Usable {
+        if self.store.verdict(&value, Permits { verified: &[], asked }) != Verdict::Usable {
             return None;
         }
         match value {
             StoreValue::Response(stored) => {
-                let is_unpurged = self.purges.is_unpurged(&stored.stamp, location.resource.as_bytes());
-                (is_unpurged && stored.tags_are_unpurged(&self.purges)).then_some(stored)
+                let is_unpurged = self.store.purges.is_unpurged(&stored.stamp, location.resource.as_bytes());
+                (is_unpurged && stored.tags_are_unpurged(&self.store.purges)).then_some(stored)
             }
             StoreValue::Varies(_) => None,
         }
@@ -214,7 +214,7 @@ impl CacheCore {
         key::with_key_buffer(|key| {
             request.write(key, &self.key_space)?;
             let resource = Key::new(key);
-            let variant = match self.store.peek(key.as_slice()) {
+            let variant = match self.store.entries.peek(key.as_slice()) {
                 Some(StoreValue::Varies(record)) => {
                     key.clear();
                     record.write_key(key, None, request.headers)?;

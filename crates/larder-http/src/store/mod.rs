@@ -1,8 +1,13 @@
-//! The store of a cache: its handle with the purges, its [`core`], where a response is ([`location`]), how it is found
-//! ([`lookup`]), its body in other codings (`siblings`), and what an inspection says of it ([`inspect`]).
+//! The store of a cache: its handle, and the purges.
+//!
+//! - [`core`]: the state of one cache. [`entries`]: what all views of a store share. [`limits`]: the limits and what they bound.
+//! - [`location`]: where a response is. [`lookup`]: how it is found. `siblings`: its body in other codings.
+//! - [`inspect`]: what an inspection says of it.
 
 pub(crate) mod core;
+pub(crate) mod entries;
 pub(crate) mod inspect;
+pub(crate) mod limits;
 pub(crate) mod location;
 pub(crate) mod lookup;
 #[cfg(feature = "compression")]
@@ -62,7 +67,7 @@ impl HttpCache {
     /// changed role. The cost is that of [`HttpCache::purge_tag`].
     pub fn purge_principal(&self, principal: &str) {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_by_key(self.0.principal_key(principal));
+        self.0.store.purges.purge_by_key(self.0.store.principal_key(principal));
     }
 
     /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared
@@ -81,20 +86,20 @@ impl HttpCache {
         key::write_origin(&mut origin, space, scheme, authority.map_or("", |authority| authority.as_str()))
             .map_err(|reason| PurgeError::new(prefix, reason.as_str()))?;
         self.0.counters.purges.add(1);
-        self.0.purges.purge_prefix(&origin, uri.path().as_bytes());
+        self.0.store.purges.purge_prefix(&origin, uri.path().as_bytes());
         Ok(())
     }
 
     /// Purges everything, in all views of the store. Cost: proportional to the number of entries; locks one shard after another.
     pub fn purge_all(&self) {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_all();
-        self.0.store.clear();
+        self.0.store.purges.purge_all();
+        self.0.store.entries.clear();
     }
 
     /// The counters of the cache, and its current size.
     pub fn stats(&self) -> Stats {
-        self.0.counters.snapshot(&self.0.store.stats(), self.0.memory.charged())
+        self.0.counters.snapshot(&self.0.store.entries.stats(), self.0.store.memory.charged())
     }
 
     pub(crate) fn from_core(core: CacheCore) -> HttpCache {
@@ -107,13 +112,13 @@ impl HttpCache {
 
     /// The settings of a handler behind the cache. The handler ends when the guard is dropped.
     pub(crate) fn handler_ctx(&self) -> (CacheCtx, HandlerGuard) {
-        CacheCtx::of_handler(HandlerPurges::new(self.0.clone(), self.0.home_runtime()))
+        CacheCtx::of_handler(HandlerPurges::new(self.0.clone(), self.0.store.home_runtime()))
     }
 
     fn purge_uri_key(&self, uri: &[u8]) -> bool {
         self.0.counters.purges.add(1);
-        self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
-        self.0.store.remove(uri).is_some()
+        self.0.store.purges.purge_by_key(self.0.store.purges.purge_key(uri));
+        self.0.store.entries.remove(uri).is_some()
     }
 
     /// Invalidates the URI of an unsafe method. Unlike a purge, this is logged only if there may be something to
@@ -121,13 +126,13 @@ impl HttpCache {
     pub(crate) fn invalidate(&self, uri: &[u8], has_body_keys: bool) {
         // The removal also voids the ticket of a running fill. A fill without a ticket checks the purge log instead, and
         // so do responses that are stored under other keys: to requests with a body, or rewritten ones.
-        let stored = self.0.store.remove(uri).is_some();
+        let stored = self.0.store.entries.remove(uri).is_some();
         let has_other_keys = has_body_keys || self.0.has_seen_rewritten.load(Ordering::SeqCst);
-        if stored || has_other_keys || self.0.unticketed_fills.load(Ordering::SeqCst) > 0 {
+        if stored || has_other_keys || self.0.store.running.unticketed_fills.load(Ordering::SeqCst) > 0 {
             self.0.counters.purges.add(1);
-            self.0.purges.purge_by_key(self.0.purges.purge_key(uri));
+            self.0.store.purges.purge_by_key(self.0.store.purges.purge_key(uri));
         }
-        if let Some(shared) = &self.0.shared {
+        if let Some(shared) = &self.0.store.shared {
             shared.invalidate_uri(uri);
         }
     }

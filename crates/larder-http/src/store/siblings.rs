@@ -68,11 +68,11 @@ fn make(cache: &HttpCache, stored: &Arc<StoredResponse>, coding: Coding, key: Ke
     let sibling = encoded.and_then(|mut encoded| {
         encoded.shrink_to_fit();
         let mut chunks = Vec::new();
-        core.memory.keep(Bytes::from(encoded), &mut chunks).ok()?;
+        core.store.memory.keep(Bytes::from(encoded), &mut chunks).ok()?;
         Some(Arc::new(stored.encoded(coding.as_str(), Chunks::new(chunks))))
     });
     let is_made = sibling.is_some();
     if siblings.of(coding).response.set(sibling).is_ok() && is_made {
-        core.update_weight(&key, &StoreValue::Response(stored.clone()));
+        core.store.update_weight(&key, &StoreValue::Response(stored.clone()));
     }
 }
