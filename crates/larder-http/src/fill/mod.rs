@@ -14,19 +14,23 @@
 //! the body up to the limit; the client and all followers read the same buffer, each at its own speed. If the body cannot be
 //! stored, the client gets the rest of it from the handler, and the bodies of the followers end with an error.
 //!
-//! This file is the course of a fill; [`body`] reads the body, [`send`] is what its client gets, [`store`] what becomes of the
-//! response.
+//! This file is the course of a fill.
+//!
+//! - [`miss`]: requests whose response is not stored lead a fill or follow one; [`forward`]: those that fill nothing.
+//! - [`role`]: how a fill may store its response. [`call`]: the call of its handler.
+//! - [`read`], [`collect`]: reading the body. [`send`], [`stream`]: what the client and the followers get.
+//! - [`commit`]: what becomes of the response. `share`, or `unshared` without that feature: what other replicas get of it.
 
-mod body;
 mod call;
 mod collect;
+mod commit;
 pub(crate) mod forward;
 pub(crate) mod miss;
+mod read;
 mod role;
 mod send;
 #[cfg(feature = "shared")]
 pub(crate) mod share;
-mod store;
 mod stream;
 #[cfg(not(feature = "shared"))]
 pub(crate) mod unshared;
@@ -44,8 +48,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
-pub(crate) use self::body::declared_length;
 use self::call::HandlerCall;
+pub(crate) use self::read::declared_length;
 pub(crate) use self::role::{FillRole, PurgedFill, RunningFill, UnticketedFill};
 #[cfg(feature = "shared")]
 pub(crate) use self::share::{self as replicas, FillShare};

@@ -1,4 +1,4 @@
-//! Whether a response is stored, for how long and for whom: what its handler says ([`cached`], [`ctx`], [`hints`]), what it is
+//! Whether a response is stored, for how long and for whom: what its handler says ([`cached`], [`ctx`], `hints`), what it is
 //! made from ([`value_freshness`]), and the decision ([`decide`]), whose result is a [`plan`]. A response is cached only if its
 //! handler or nested code opts in.
 //!
