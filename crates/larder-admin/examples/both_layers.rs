@@ -21,7 +21,7 @@ use larder_admin::Registry;
 use larder_http::{Cached, HttpCache};
 use tokio::net::TcpListener;
 
-/// How long a price may be old: the value's time, and beside it the response's.
+/// How long a price may be old: its response is fresh no longer than the value.
 const FRESH: Duration = Duration::from_secs(30);
 
 type Prices = View<u32, u64, std::io::Error>;

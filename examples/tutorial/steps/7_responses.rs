@@ -38,7 +38,8 @@ async fn request(app: &Router, path: &str) -> Result<(), Box<dyn std::error::Err
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let database = Arc::new(Database::open());
-    let cache = Cache::builder("shop").ttl(FRESH).build()?;
+    // A response is fresh no longer than the value that its handler has fetched.
+    let cache = Cache::builder("shop").ttl(2 * FRESH).build()?;
     let shop = Shop { database: database.clone(), products: cache.view("product") };
     let responses = HttpCache::builder().max_bytes(64 << 20).build()?;
     let routes = Router::new().route("/products/{id}", get(product)).with_state(shop.clone());

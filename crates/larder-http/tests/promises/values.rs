@@ -71,6 +71,7 @@ async fn page(request: http::Request<String>, call: usize, prices: Prices, is_do
             let mut found = prices.read_multi(["jam"]).await;
             (*found.pop().unwrap().unwrap(), Cached::ttl(MINUTE))
         }
+        "/taken" => (*prices.take("jam").await.unwrap().unwrap(), Cached::ttl(MINUTE)),
         "/outliving" => (*fetch().await, Cached::ttl(MINUTE).may_outlive_values()),
         "/outliving-nested" => {
             ctx.may_outlive_values();
@@ -120,6 +121,15 @@ async fn response_is_fresh_no_longer_than_its_value() {
         let expected = ("fwd=uri-miss; detail=zero-ttl", &b"1"[..]);
         assert_eq!((stale.cache_status(), &stale.body[..]), expected, "{target}");
     }
+}
+
+#[tokio::test]
+async fn taken_value_limits_its_response() {
+    let (site, _prices, hand, _is_down) = shop(|builder| builder);
+    site.get("/first").await;
+    hand.advance(SECOND * 4);
+    assert_eq!(site.get("/taken").await.cache_status(), "fwd=uri-miss; stored");
+    assert_eq!(site.get("/taken").await.cache_status(), "hit; ttl=6");
 }
 
 #[tokio::test]
