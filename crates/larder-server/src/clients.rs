@@ -13,9 +13,9 @@ use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
 use crate::cmd;
-use crate::inbox::{Inbox, Message};
 use crate::mailbox::{Mailbox, OutputLimits, Posted};
 use crate::moment::Moment;
+use crate::net::inbox::{Inbox, Message};
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]

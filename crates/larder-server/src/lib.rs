@@ -36,27 +36,20 @@
 //!   refused before memory is allocated for it.
 //! - Browsers cannot use the server: a connection that sends HTTP is closed before a command is executed.
 
-mod accept;
-mod batch;
 mod clients;
 mod cmd;
 mod command_stats;
 mod config;
-mod connection;
 mod db;
 mod decimal;
 mod error;
-mod event_loop;
 mod hyperloglog;
-mod inbox;
 mod info;
 mod inspect;
 mod large;
-mod listener;
-mod load;
-mod lookahead;
 mod mailbox;
 mod moment;
+mod net;
 mod observers;
 mod pause;
 
@@ -70,8 +63,6 @@ mod sorted_set;
 mod state;
 mod stats;
 mod system;
-mod unsent;
-mod worker;
 
 pub use cmd::{CommandSpec, commands};
 pub use config::{ByteSize, Config, Password};

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::accept::accept;
+use crate::ServerError;
 use crate::config::Config;
 use crate::db::Store;
-use crate::listener::{UnixSocket, bind_tcp, bind_unix};
+use crate::net::accept::accept;
+use crate::net::listener;
+use crate::net::listener::{UnixSocket, bind_tcp, bind_unix};
+use crate::net::worker::Workers;
 use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
 use crate::system::TooFewFiles;
-use crate::worker::Workers;
-use crate::{ServerError, listener};
 
 /// A server that is bound and not running yet.
 pub struct Server {

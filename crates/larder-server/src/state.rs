@@ -11,8 +11,8 @@ use parking_lot::RwLock;
 use crate::clients::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::inbox::{Inbox, Message};
 use crate::large::Builds;
+use crate::net::inbox::{Inbox, Message};
 use crate::pause::Pause;
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;

@@ -6,7 +6,7 @@ use larder_resp::{Encoder, Limits, Progress, RequestParser};
 use super::Connection;
 use crate::cmd::{self, Context};
 use crate::large::{self, LARGE_BYTES, PartialValue};
-use crate::lookahead::Lookahead;
+use crate::net::lookahead::Lookahead;
 use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;

@@ -6,9 +6,9 @@ use std::{fmt, io};
 use mio::Waker;
 use parking_lot::Mutex;
 
+use super::connection::Connection;
+use super::load::PublishedLoad;
 use crate::clients::Client;
-use crate::connection::Connection;
-use crate::load::PublishedLoad;
 
 /// A request to a thread.
 pub(crate) enum Message {

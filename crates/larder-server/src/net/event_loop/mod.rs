@@ -18,11 +18,11 @@ use std::time::Duration;
 use larder_engine::raw::Compaction;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::batch::Batch;
+use super::batch::Batch;
+use super::connection::{Connection, ThreadBuffers};
+use super::inbox::{Inbox, Message};
+use super::load::{Advice, LoadMeter, choose};
 use crate::clients::Client;
-use crate::connection::{Connection, ThreadBuffers};
-use crate::inbox::{Inbox, Message};
-use crate::load::{Advice, LoadMeter, choose};
 use crate::moment::Moment;
 use crate::state::ServerState;
 use crate::system;

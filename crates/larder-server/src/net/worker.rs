@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::connection::Connection;
-use crate::event_loop::EventLoop;
-use crate::inbox::Message;
-use crate::listener::Socket;
+use super::connection::Connection;
+use super::event_loop::EventLoop;
+use super::inbox::Message;
+use super::listener::Socket;
 use crate::state::ServerState;
 
 /// The running threads. Dropping this stops them without waiting for them.
@@ -46,7 +46,7 @@ impl Workers {
     pub(crate) fn serve(&self, socket: Socket) {
         let state = &self.state;
         let now_ms = state.stats.started.elapsed().as_millis() as u64;
-        let has_time = |inbox: &crate::inbox::Inbox| !inbox.load.is_overloaded(now_ms);
+        let has_time = |inbox: &crate::net::inbox::Inbox| !inbox.load.is_overloaded(now_ms);
         let order = |index: &usize| {
             (state.inboxes[*index].load.is_stuck(now_ms), state.stats.threads[*index].connections())
         };

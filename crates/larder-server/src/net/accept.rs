@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::listener::Socket;
+use super::listener::Socket;
+use super::worker::Workers;
 use crate::state::ServerState;
-use crate::worker::Workers;
 
 /// The pause after a failed accept, for example without free file descriptors. It doubles with each failure.
 const MIN_PAUSE: Duration = Duration::from_millis(5);

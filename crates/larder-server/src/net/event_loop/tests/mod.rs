@@ -14,7 +14,7 @@ use larder_testkit::PATIENCE;
 use super::*;
 use crate::config::Config;
 use crate::db::{Expiry, Store};
-use crate::listener::Socket;
+use crate::net::listener::Socket;
 use crate::stats::Stats;
 
 fn state(threads: usize) -> Arc<ServerState> {

@@ -17,17 +17,17 @@ use larder_resp::{Limits, RequestParser};
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 
-use crate::batch::{MAX_DEFERRED_BYTES, Slot};
+use super::batch::{MAX_DEFERRED_BYTES, Slot};
+use super::listener::Socket;
+use super::lookahead::Lookahead;
+use super::unsent::{Sent, Unsent};
 use crate::clients::Client;
 use crate::large::{self, PartialValue};
-use crate::listener::Socket;
-use crate::lookahead::Lookahead;
 use crate::moment::Moment;
 use crate::pause::Paused;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
-use crate::unsent::{Sent, Unsent};
 use requests::StopReason;
 
 /// Bytes that are read from a socket at a time.
