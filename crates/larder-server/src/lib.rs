@@ -36,7 +36,7 @@
 //!   refused before memory is allocated for it.
 //! - Browsers cannot use the server: a connection that sends HTTP is closed before a command is executed.
 
-mod clients;
+mod client;
 mod cmd;
 mod command_stats;
 mod config;
@@ -47,11 +47,9 @@ mod hyperloglog;
 mod info;
 mod inspect;
 mod large;
-mod mailbox;
 mod moment;
 mod net;
 mod observers;
-mod pause;
 
 mod rates;
 mod rdb;

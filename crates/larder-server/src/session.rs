@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_resp::Protocol;
 
-use crate::clients::{Client, Names};
+use crate::client::{Client, Names};
 use crate::cmd::{Tracking, Transaction, Visit};
 use crate::large::LargeReplies;
 use crate::observers::{Subscriptions, Watches};

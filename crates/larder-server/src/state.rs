@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use larder_resp::Limits;
 use parking_lot::RwLock;
 
-use crate::clients::{Client, Clients};
+use crate::client::Pause;
+use crate::client::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
 use crate::large::Builds;
 use crate::net::inbox::{Inbox, Message};
-use crate::pause::Pause;
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
 use crate::stats::Stats;

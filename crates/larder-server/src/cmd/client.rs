@@ -10,9 +10,9 @@ use super::help::help;
 use super::options::integer;
 use super::spec::CommandSpec;
 use super::{CommandError, Context, Outcome, client_tracking};
-use crate::clients::Client;
+use crate::client::Client;
+use crate::client::Paused;
 use crate::moment::Moment;
-use crate::pause::Paused;
 use crate::session::{Replies, TurnEnd};
 
 /// The longest pause: a year. Longer ones are shortened to it.

@@ -9,7 +9,7 @@ use larder_resp::{Args, parse_integer};
 use super::client::ClientType;
 use super::visit::Purpose;
 use super::{CommandError, Context, Outcome, Visit};
-use crate::clients::Client;
+use crate::client::Client;
 use crate::session::TurnEnd;
 
 /// Which connections to close.

@@ -55,11 +55,11 @@ use std::time::Instant;
 use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
 
+use crate::client::Paused;
 use crate::command_stats::CommandCounters;
 use crate::db::{Database, HeldLocks, LockedKeys};
 use crate::large::{self, LARGE_BYTES};
 use crate::observers::{Notice, Origin};
-use crate::pause::Paused;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use super::connection::Connection;
 use super::load::PublishedLoad;
-use crate::clients::Client;
+use crate::client::Client;
 
 /// A request to a thread.
 pub(crate) enum Message {
     /// Serve this connection from now on.
     Adopt(Box<Connection>),
-    /// One of its clients has something to do besides its socket: see [`crate::clients::Client::close`].
+    /// One of its clients has something to do besides its socket: see [`crate::client::Client::close`].
     Wake,
     /// The mailbox of this connection is not empty any more.
     Mail(Arc<Client>),

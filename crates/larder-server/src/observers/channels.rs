@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use larder_glob::Pattern;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::clients::Client;
+use crate::client::Client;
 
 /// Bytes that a subscription needs beside its name and its compiled pattern, about.
 const SUBSCRIPTION_OVERHEAD_BYTES: usize = 200;

@@ -7,7 +7,6 @@
 mod channels;
 #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
 mod deferred;
-mod invalidations;
 mod notify;
 mod tracking;
 mod watch;
@@ -20,7 +19,6 @@ use parking_lot::Mutex;
 
 pub(crate) use channels::{Channels, Kind, Subscriptions};
 pub(crate) use deferred::{Deferred, Notice};
-pub(crate) use invalidations::Invalidations;
 use notify::Notifications;
 pub(crate) use notify::{Event, parse_classes};
 use tracking::TrackingTable;

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use larder_resp::{Encoder, Protocol};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::invalidations::{FRAME_BYTES, Invalidations, write_all, write_keys};
-use crate::clients::Client;
+use crate::client::Client;
+use crate::client::{FRAME_BYTES, Invalidations, write_all, write_keys};
 
 /// The parts of the table. More threads than these rarely register at the same moment.
 const STRIPES: usize = 16;

@@ -22,7 +22,7 @@ use super::batch::Batch;
 use super::connection::{Connection, ThreadBuffers};
 use super::inbox::{Inbox, Message};
 use super::load::{Advice, LoadMeter, choose};
-use crate::clients::Client;
+use crate::client::Client;
 use crate::moment::Moment;
 use crate::state::ServerState;
 use crate::system;

@@ -537,7 +537,7 @@ fn connection_that_waits_for_the_end_of_a_pause_is_not_idle() {
     let (idle, mut idle_end) = connection(&state);
     event_loop.adopt(paused);
     event_loop.adopt(idle);
-    state.pause.begin(Moment::now(), Duration::from_secs(1_000), crate::pause::Paused::All);
+    state.pause.begin(Moment::now(), Duration::from_secs(1_000), crate::client::Paused::All);
     paused_end.write_all(b"PING\r\n").unwrap();
     poll(&mut event_loop);
     close_idle_later(&mut event_loop);

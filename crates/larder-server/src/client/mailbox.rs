@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
-use crate::observers::Invalidations;
+use super::invalidations::Invalidations;
 
 /// Messages that wait for the thread of their connection.
 #[derive(Debug)]

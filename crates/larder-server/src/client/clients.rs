@@ -12,8 +12,8 @@ use larder_engine::stats::Counter;
 use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
+use super::mailbox::{Mailbox, OutputLimits, Posted};
 use crate::cmd;
-use crate::mailbox::{Mailbox, OutputLimits, Posted};
 use crate::moment::Moment;
 use crate::net::inbox::{Inbox, Message};
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use larder_resp::{Encoder, Protocol};
 
 /// Bytes of a message beside the names of its keys, at most.
-pub(super) const FRAME_BYTES: usize = 80;
+pub(crate) const FRAME_BYTES: usize = 80;
 /// Bytes of a name beside its text, at most: while it waits, and in the message.
 const NAME_BYTES: usize = 40;
 /// The channel in which clients with RESP2 receive messages.
@@ -52,14 +52,14 @@ impl Invalidations {
 }
 
 /// Writes a message that all keys may have changed.
-pub(super) fn write_all(out: &mut Encoder<'_>, is_for_channel: bool) {
+pub(crate) fn write_all(out: &mut Encoder<'_>, is_for_channel: bool) {
     if begin(out, is_for_channel) {
         out.null();
     }
 }
 
 /// Writes a message that these keys have changed.
-pub(super) fn write_keys<'a>(
+pub(crate) fn write_keys<'a>(
     out: &mut Encoder<'_>,
     count: usize,
     names: impl Iterator<Item = &'a [u8]>,
