@@ -7,9 +7,9 @@ use larder_resp::Args;
 
 use crate::cmd;
 use crate::db::DATABASE_COUNT;
-use crate::large;
 use crate::state::ServerState;
 use crate::system;
+use crate::values::large;
 
 /// The reported version of Redis. Clients check it before they use a command.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::db::{DATABASE_COUNT, Store, encoding};
-use crate::moment::Moment;
+use crate::system::Moment;
 
 /// An entry at one moment; see [`Store::inspect`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -41,26 +41,20 @@ mod cmd;
 mod command_stats;
 mod config;
 mod db;
-mod decimal;
 mod error;
-mod hyperloglog;
 mod info;
 mod inspect;
-mod large;
-mod moment;
 mod net;
 mod observers;
-
 mod rates;
-mod rdb;
 #[cfg(feature = "scripts")]
 mod script;
 mod server;
 mod session;
-mod sorted_set;
 mod state;
 mod stats;
 mod system;
+mod values;
 
 pub use cmd::{CommandSpec, commands};
 pub use config::{ByteSize, Config, Password};

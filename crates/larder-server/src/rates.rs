@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::moment::Moment;
 use crate::stats::Counts;
+use crate::system::Moment;
 
 /// Interval of the samples.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -6,8 +6,8 @@ use larder_resp::Protocol;
 
 use crate::client::{Client, Names};
 use crate::cmd::{Tracking, Transaction, Visit};
-use crate::large::LargeReplies;
 use crate::observers::{Subscriptions, Watches};
+use crate::values::large::LargeReplies;
 
 /// How a command ends the turn of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

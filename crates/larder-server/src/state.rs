@@ -12,11 +12,11 @@ use crate::client::Pause;
 use crate::client::{Client, Clients};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::large::Builds;
 use crate::net::inbox::{Inbox, Message};
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
 use crate::stats::Stats;
+use crate::values::large::Builds;
 
 /// The time of a script, unless changed: as in Redis, where other clients get errors after it.
 const DEFAULT_SCRIPT_LIMIT_MS: u64 = 5_000;

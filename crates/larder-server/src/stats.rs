@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
 use crate::db::Store;
-use crate::moment::Moment;
 use crate::rates::{Rates, Samples};
+use crate::system::Moment;
 
 /// The most keys in [`ServerStats::top_keys`].
 pub const MAX_TOP_KEYS: usize = 10;

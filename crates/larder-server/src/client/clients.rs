@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 
 use super::mailbox::{Mailbox, OutputLimits, Posted};
 use crate::cmd;
-use crate::moment::Moment;
 use crate::net::inbox::{Inbox, Message};
+use crate::system::Moment;
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]

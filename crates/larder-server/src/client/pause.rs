@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::moment::Moment;
+use crate::system::Moment;
 
 /// The pause of a server.
 #[derive(Debug)]

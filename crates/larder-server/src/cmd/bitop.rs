@@ -10,7 +10,7 @@ use larder_resp::Args;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, Expiry, LockedKeys, Record, WrongType, is_value_of};
-use crate::large::{Building, LARGE_BYTES, PartialValue, release};
+use crate::values::large::{Building, LARGE_BYTES, PartialValue, release};
 
 /// Bytes of all sources that are read in one slice: less than half a millisecond.
 const SLICE_BYTES: usize = 512 << 10;

@@ -10,7 +10,7 @@ use super::large_read::{LargeRead, Work};
 use super::options::integer;
 use super::{CommandError, Context, Outcome, words};
 use crate::db::{EntryOp, Expiry, Found};
-use crate::large::LARGE_BYTES;
+use crate::values::large::LARGE_BYTES;
 
 /// The reply of a command that changes bits.
 #[derive(Debug)]

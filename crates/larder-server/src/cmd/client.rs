@@ -12,8 +12,8 @@ use super::spec::CommandSpec;
 use super::{CommandError, Context, Outcome, client_tracking};
 use crate::client::Client;
 use crate::client::Paused;
-use crate::moment::Moment;
 use crate::session::{Replies, TurnEnd};
+use crate::system::Moment;
 
 /// The longest pause: a year. Longer ones are shortened to it.
 const MAX_PAUSE_MS: u64 = 365 * 24 * 3_600_000;

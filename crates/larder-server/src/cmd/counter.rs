@@ -5,7 +5,7 @@ use larder_resp::{Args, parse_integer};
 use super::options::integer;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, StringEntry};
-use crate::decimal::Decimal;
+use crate::values::decimal::Decimal;
 
 pub(super) fn incr(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     add(cx, &args[1], 1)

@@ -10,8 +10,9 @@ use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Found, Record};
-use crate::large::{Building, SLICE_BYTES, release};
-use crate::rdb::{self, LongDump, LongRestore, RdbError};
+use crate::values::large::{Building, SLICE_BYTES, release};
+use crate::values::rdb;
+use crate::values::rdb::{LongDump, LongRestore, RdbError};
 
 pub(super) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = match cx.db().get_or_share(&args[1], rdb::dump) {

@@ -9,8 +9,8 @@ use super::options::integer;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::{EntryOp, Expiry, StringEntry};
-use crate::large::LARGE_BYTES;
 use crate::state::ServerState;
+use crate::values::large::LARGE_BYTES;
 
 /// What a command has done while the entry was locked.
 pub(super) enum Step<R> {

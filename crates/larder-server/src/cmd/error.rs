@@ -4,7 +4,7 @@ use larder_glob::PatternError;
 use larder_resp::Args;
 
 use crate::db::{OutOfMemory, UpdateError, WrongType};
-use crate::large::TooMuchBuilt;
+use crate::values::large::TooMuchBuilt;
 
 /// Why a command was not executed. The connection stays open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,8 @@ use larder_resp::Args;
 
 use super::{CommandError, Context, Outcome};
 use crate::db::{EntryOp, Expiry};
-use crate::hyperloglog::{self as hll, HllError};
+use crate::values::hyperloglog as hll;
+use crate::values::hyperloglog::HllError;
 
 impl From<HllError> for CommandError {
     fn from(error: HllError) -> Self {

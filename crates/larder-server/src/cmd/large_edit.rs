@@ -13,7 +13,7 @@ use super::bits::Numbers;
 use super::edit::Limits;
 use super::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
-use crate::large::{Building, PartialValue, SLICE_BYTES, release};
+use crate::values::large::{Building, PartialValue, SLICE_BYTES, release};
 
 /// An edit that is not at its end.
 pub(super) struct LargeEdit {

@@ -8,8 +8,8 @@ use super::bits::BitRange;
 use super::visit::{Purpose, Visit};
 use super::{CommandError, Context, Outcome};
 use crate::db::Database;
-use crate::large::{SLICE_BYTES, release};
-use crate::rdb::LongDump;
+use crate::values::large::{SLICE_BYTES, release};
+use crate::values::rdb::LongDump;
 
 /// A large value that is being read.
 pub(super) struct LargeRead {

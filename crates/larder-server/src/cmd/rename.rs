@@ -132,8 +132,8 @@ mod tests {
     use crate::cmd::execute;
     use crate::cmd::test_support::{state, with_request};
     use crate::db::{Expiry, MemoryPolicy};
-    use crate::moment::Moment;
     use crate::state::ServerState;
+    use crate::system::Moment;
 
     /// The reply was `OK`, and the destination had its former value: the source expired between two steps.
     #[test]

@@ -12,9 +12,9 @@ use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
 use super::{CommandError, Context, Outcome, answer, client, run, script, special};
 use crate::db::{Key, KeyLocks, Spaces};
-use crate::large;
 use crate::observers::Watches;
 use crate::state::ServerState;
+use crate::values::large;
 
 /// The commands that wait for `EXEC`.
 #[derive(Debug, Default)]

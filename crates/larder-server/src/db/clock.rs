@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use larder_engine::{Clock, Ttl};
 
 use super::Expiry;
-use crate::moment::Moment;
+use crate::system::Moment;
 
 /// The engine's time. All commands of a wake-up use the time of its start, or of a later start on another thread: a
 /// read of the system clock costs more than a lookup.

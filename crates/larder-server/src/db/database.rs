@@ -18,8 +18,9 @@ use super::{
     Entry, EntryOp, Expiry, HeldLocks, Key, KeyLocks, Object, OutOfMemory, PrefetchBatch, Record, Store,
     StringEntry, UpdateError, WrongType, held, is_value_of,
 };
-use crate::large::{self, LARGE_BYTES};
 use crate::observers::Origin;
+use crate::values::large;
+use crate::values::large::LARGE_BYTES;
 
 /// Entries that the search for a random key visits at a time.
 const RANDOM_SCAN: usize = 16;

@@ -6,8 +6,9 @@ use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
 use super::clock::ServerClock;
 use super::{Object, Record, WrongType, is_value_of};
-use crate::large::{self, LARGE_BYTES};
-use crate::sorted_set::SortedSet;
+use crate::values::large;
+use crate::values::large::LARGE_BYTES;
+use crate::values::sorted_set::SortedSet;
 
 /// An entry while its shard is locked. Commands must use it only briefly.
 pub(crate) struct Entry<'a> {

@@ -20,7 +20,7 @@ use larder_engine::raw::{Measurement, RecordMemory};
 use parking_lot::Mutex;
 
 use super::{BYTES_PER_ALLOCATOR_BYTE, ENTRY_OVERHEAD_BYTES, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, Store};
-use crate::moment::Moment;
+use crate::system::Moment;
 
 /// Interval of the measurements.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 use larder_engine::raw::{Record, Value};
 use larder_resp::parse_integer;
 
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 /// Redis stores strings up to this length in one block with their key's record.
 const MAX_EMBEDDED_BYTES: usize = 44;

@@ -4,7 +4,7 @@ use larder_engine::raw::{self, Value};
 
 use super::entry::{Entry, EntryOp, UpdateError};
 use super::{Database, Expiry, Key, LockedKeys, Object, Record, WrongType};
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 /// A record whose value is a sorted set.
 pub(crate) fn record(key: Key<'_>, set: SortedSet) -> Record {

@@ -14,7 +14,7 @@ use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 use super::held::HeldLocks;
 use super::{Object, Record};
 use crate::observers::{Deferred, Observers};
-use crate::sorted_set::Journal;
+use crate::values::sorted_set::Journal;
 
 /// Changes are searched one by one for a key while they are fewer than this.
 const MAX_SEARCHED: usize = 16;
@@ -398,7 +398,7 @@ mod tests {
     fn change(db: Database<'_>, deadline: i64) {
         use crate::db::EntryOp;
         let set = |name: &str, value: &[u8], expiry| db.set(name.as_bytes(), value, expiry).expect("it fits");
-        let edit = |name: &str, f: &mut dyn FnMut(&mut crate::sorted_set::SortedSet)| {
+        let edit = |name: &str, f: &mut dyn FnMut(&mut crate::values::sorted_set::SortedSet)| {
             db.edit_sorted_set(name.as_bytes(), true, f).expect("it fits");
         };
         let expire = |name: &str, expiry| {
@@ -428,9 +428,10 @@ mod tests {
             assert!(locked.remove(eight));
         }
         let name = b"set 6";
-        let _ = db
-            .lock([&name[..]])
-            .put(sorted_sets::record(db.key(name), crate::sorted_set::SortedSet::new()), Expiry::Never);
+        let _ = db.lock([&name[..]]).put(
+            sorted_sets::record(db.key(name), crate::values::sorted_set::SortedSet::new()),
+            Expiry::Never,
+        );
         for index in 0..100 {
             set(&format!("another {index}"), b"x", Expiry::Never);
         }

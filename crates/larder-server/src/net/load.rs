@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::moment::Moment;
+use crate::system::Moment;
 
 /// The shortest time over which the load of a thread is measured.
 const WINDOW: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use super::listener::Socket;
-use crate::large::LargeReplies;
+use crate::values::large::LargeReplies;
 
 /// Bytes that one turn sends before it yields to other connections. In tests it is less than a socket accepts.
 const SENT_PER_TURN: usize = if cfg!(test) { 64 << 10 } else { 256 << 10 };

@@ -6,7 +6,7 @@ use super::super::{CommandError, Context, Outcome, table};
 use super::score;
 use crate::db::Database;
 use crate::observers::Origin;
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, Default)]
 struct Options {

@@ -5,7 +5,7 @@ use larder_resp::Args;
 use super::super::{CommandError, Context, Outcome};
 use super::{MemberWriter, count};
 use crate::db::{Database, Expiry, LockedKeys, sorted_sets};
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {

@@ -14,7 +14,7 @@ use larder_resp::{Encoder, Protocol, parse_float, parse_integer};
 
 use super::options::integer;
 use super::{CommandError, Context};
-use crate::sorted_set::{NameBound, ScoreBound, SortedSet};
+use crate::values::sorted_set::{NameBound, ScoreBound, SortedSet};
 
 /// Integers up to this are exact as scores.
 const MAX_EXACT: u64 = 1 << f64::MANTISSA_DIGITS;

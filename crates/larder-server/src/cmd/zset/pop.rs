@@ -6,7 +6,7 @@ use larder_resp::Args;
 
 use super::super::{CommandError, Context, Outcome};
 use super::{MemberWriter, count, positive};
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 pub(in super::super) fn zrem(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = cx.db().edit_sorted_set(&args[1], false, |set| {

@@ -8,7 +8,7 @@ use super::super::options::integer;
 use super::super::{CommandError, Context, Outcome};
 use super::{MemberRange, MemberWriter};
 use crate::db::{Expiry, sorted_sets};
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 /// What the ends of a range are.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use larder_resp::Args;
 
 use super::super::{CommandError, Context, Outcome};
 use super::MemberRange;
-use crate::sorted_set::SortedSet;
+use crate::values::sorted_set::SortedSet;
 
 /// The result of `f` for the sorted set of a key, if it exists. Counts the lookup.
 pub(super) fn look_up<R>(

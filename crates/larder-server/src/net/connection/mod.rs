@@ -23,11 +23,12 @@ use super::lookahead::Lookahead;
 use super::unsent::{Sent, Unsent};
 use crate::client::Client;
 use crate::client::Paused;
-use crate::large::{self, PartialValue};
-use crate::moment::Moment;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
+use crate::system::Moment;
+use crate::values::large;
+use crate::values::large::PartialValue;
 use requests::StopReason;
 
 /// Bytes that are read from a socket at a time.

@@ -5,11 +5,12 @@ use larder_resp::{Encoder, Limits, Progress, RequestParser};
 
 use super::Connection;
 use crate::cmd::{self, Context};
-use crate::large::{self, LARGE_BYTES, PartialValue};
 use crate::net::lookahead::Lookahead;
 use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;
+use crate::values::large;
+use crate::values::large::{LARGE_BYTES, PartialValue};
 
 /// Above this size, replies are written before further requests are executed.
 const FLUSH_BYTES: usize = 1 << 20;

@@ -23,9 +23,9 @@ use super::connection::{Connection, ThreadBuffers};
 use super::inbox::{Inbox, Message};
 use super::load::{Advice, LoadMeter, choose};
 use crate::client::Client;
-use crate::moment::Moment;
 use crate::state::ServerState;
 use crate::system;
+use crate::system::Moment;
 
 /// Interval at which expired entries are reclaimed, by the first thread.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use mio::Token;
 
 use super::{BLOCKED, EventLoop, READING};
-use crate::moment::Moment;
 use crate::net::batch::Batch;
 use crate::net::connection::{Connection, ThreadBuffers, Turn};
+use crate::system::Moment;
 
 /// Of so many turns the last one is timed, with those of its batch, and takes the time anew; others begin at the time of
 /// the one before. Reading the clock may take as long as a command.

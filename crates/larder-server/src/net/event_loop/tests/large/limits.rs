@@ -44,7 +44,7 @@ fn half_sent_values_do_not_exceed_the_memory_of_clients() {
 /// The store does not count it any more.
 #[test]
 fn value_that_is_held_after_its_removal_counts_for_the_client() {
-    let payload = crate::rdb::dump(&pattern(VALUE_BYTES));
+    let payload = crate::values::rdb::dump(&pattern(VALUE_BYTES));
     let large = VALUE_BYTES as u64;
     let argument = |bytes: &[u8]| [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
     let with = |head: &[u8], bytes: &[u8]| [head, &argument(bytes)].concat();

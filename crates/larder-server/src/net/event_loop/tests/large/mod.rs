@@ -11,7 +11,7 @@ use std::sync::Weak;
 
 use super::*;
 use crate::db::Found;
-use crate::large::LARGE_BYTES;
+use crate::values::large::LARGE_BYTES;
 
 /// Some pieces.
 const VALUE_BYTES: usize = 4 * LARGE_BYTES;

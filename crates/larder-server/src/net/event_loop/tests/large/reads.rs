@@ -9,7 +9,7 @@ fn large_value_is_read_in_slices() {
     let number = |number: u32| format!(":{number}\r\n").into_bytes();
     let mut last_bit = vec![0; VALUE_BYTES];
     last_bit[VALUE_BYTES - 1] = 1;
-    let payload = crate::rdb::dump(&value);
+    let payload = crate::values::rdb::dump(&value);
     let dumped = [format!("${}\r\n", payload.len()).as_bytes(), &payload, b"\r\n"].concat();
     let bits = 8 * VALUE_BYTES as u32;
     for (request, value, expected) in [
@@ -57,7 +57,7 @@ fn value_that_is_being_read_is_not_changed() {
 fn message_about_a_change_follows_the_reply_about_the_former_value() {
     let mut value = vec![0; VALUE_BYTES];
     value[VALUE_BYTES - 1] = 1;
-    let dumped = crate::rdb::dump(&value);
+    let dumped = crate::values::rdb::dump(&value);
     let dumped = [format!("${}\r\n", dumped.len()).as_bytes(), &dumped, b"\r\n"].concat();
     let message = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$5\r\nlarge\r\n";
     for (request, reply) in [
@@ -97,18 +97,18 @@ fn message_about_a_change_follows_the_reply_about_the_former_value() {
 #[test]
 fn large_value_is_restored_in_slices() {
     let value = pattern(VALUE_BYTES);
-    let payload = crate::rdb::dump(&value);
+    let payload = crate::values::rdb::dump(&value);
     let mut damaged = payload.clone();
     damaged[VALUE_BYTES / 2] ^= 1;
     let others = b"of another client".to_vec();
     let body = &payload[..payload.len() - 10];
-    let list = crate::rdb::payload(&[&[1], &body[1..]].concat());
-    let longer = crate::rdb::payload(&[body, b"x"].concat());
+    let list = crate::values::rdb::payload(&[&[1], &body[1..]].concat());
+    let longer = crate::values::rdb::payload(&[body, b"x"].concat());
     // Nothing but literals of 32 bytes.
     let literals: Vec<u8> = value.chunks(32).flat_map(|chunk| [&[31], chunk].concat()).collect();
     let length = |length: usize| [&[0x80][..], &(length as u32).to_be_bytes()].concat();
     let head = [&[0, 0xc3][..], &length(literals.len()), &length(VALUE_BYTES)].concat();
-    let compressed = crate::rdb::payload(&[&head[..], &literals].concat());
+    let compressed = crate::values::rdb::payload(&[&head[..], &literals].concat());
     for (payload, created, reply, expected) in [
         (&payload, None, "+OK", Some(&value)),
         (&damaged, None, "-ERR DUMP payload version or checksum are wrong", None),

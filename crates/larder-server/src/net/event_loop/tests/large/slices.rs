@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn command_that_has_begun_waits_for_the_end_of_a_pause() {
-    let payload = crate::rdb::dump(&pattern(VALUE_BYTES));
+    let payload = crate::values::rdb::dump(&pattern(VALUE_BYTES));
     let head = format!("*4\r\n$7\r\nRESTORE\r\n$2\r\nto\r\n$1\r\n0\r\n${}\r\n", payload.len());
     let restore = [head.as_bytes(), &payload, b"\r\n"].concat();
     for (request, reply, is_write) in [
@@ -47,7 +47,7 @@ fn command_that_has_begun_waits_for_the_end_of_a_pause() {
 
 #[test]
 fn slices_are_in_the_statistics_of_their_command() {
-    let mut damaged = crate::rdb::dump(&pattern(VALUE_BYTES));
+    let mut damaged = crate::values::rdb::dump(&pattern(VALUE_BYTES));
     damaged[VALUE_BYTES / 2] ^= 1;
     let head = format!("*4\r\n$7\r\nRESTORE\r\n$2\r\nto\r\n$1\r\n0\r\n${}\r\n", damaged.len());
     let restore = [head.as_bytes(), &damaged, b"\r\n"].concat();

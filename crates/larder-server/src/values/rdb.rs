@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use larder_resp::parse_integer;
 
-use crate::large::{PartialValue, release};
+use super::large::{PartialValue, release};
 
 /// The version that is written: that of Redis 7.0, which all later ones read.
 const WRITTEN_VERSION: u16 = 10;

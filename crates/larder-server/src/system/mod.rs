@@ -1,7 +1,11 @@
-//! Information from the operating system: memory, processor time, limits.
+//! Information from the operating system: memory, processor time, limits, and the clock.
+
+mod moment;
 
 use std::fs;
 use std::time::Duration;
+
+pub(crate) use moment::Moment;
 
 /// The assumed memory if the system does not report it.
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
