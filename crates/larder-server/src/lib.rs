@@ -38,15 +38,12 @@
 
 mod client;
 mod cmd;
-mod command_stats;
 mod config;
 mod db;
 mod error;
 mod info;
-mod inspect;
 mod net;
 mod observers;
-mod rates;
 #[cfg(feature = "scripts")]
 mod script;
 mod server;
@@ -58,9 +55,9 @@ mod values;
 
 pub use cmd::{CommandSpec, commands};
 pub use config::{ByteSize, Config, Password};
-pub use db::{MemoryPolicy, MemoryPolicyError, Store};
+pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::ServerError;
-pub use inspect::KeyInspection;
+
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use server::Server;
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};

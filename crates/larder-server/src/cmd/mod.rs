@@ -56,11 +56,11 @@ use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
 
 use crate::client::Paused;
-use crate::command_stats::CommandCounters;
 use crate::db::{Database, HeldLocks, LockedKeys};
 use crate::observers::{Notice, Origin};
 use crate::session::Session;
 use crate::state::ServerState;
+use crate::stats::CommandCounters;
 use crate::stats::Counts;
 use crate::values::large;
 use crate::values::large::LARGE_BYTES;

@@ -1,5 +1,8 @@
 //! Statistics: one set of counters per thread, which is written once per wake-up and summed on demand.
 
+mod commands;
+mod rates;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +11,11 @@ use std::time::Duration;
 use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, TopKey, TopKeys};
 use parking_lot::Mutex;
 
-use crate::command_stats::{CommandCounters, CommandStats, CommandTotals};
 use crate::db::Store;
-use crate::rates::{Rates, Samples};
 use crate::system::Moment;
+use commands::CommandStats;
+pub(crate) use commands::{CommandCounters, CommandTotals};
+use rates::{Rates, Samples};
 
 /// The most keys in [`ServerStats::top_keys`].
 pub const MAX_TOP_KEYS: usize = 10;

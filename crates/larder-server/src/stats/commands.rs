@@ -11,8 +11,8 @@ use std::time::Duration;
 use larder_engine::stats::{Histogram, HistogramSnapshot};
 use parking_lot::Mutex;
 
+use super::OwnCounter;
 use crate::cmd;
-use crate::stats::OwnCounter;
 
 /// So many calls of a command on a thread are all measured.
 const ALL_MEASURED: u64 = 64;

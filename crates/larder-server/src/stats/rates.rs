@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::stats::Counts;
+use super::Counts;
 use crate::system::Moment;
 
 /// Interval of the samples.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::db::{DATABASE_COUNT, Store, encoding};
+use super::{DATABASE_COUNT, Store, encoding};
 use crate::system::Moment;
 
 /// An entry at one moment; see [`Store::inspect`].
