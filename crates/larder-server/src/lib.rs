@@ -41,13 +41,11 @@ mod cmd;
 mod config;
 mod db;
 mod error;
-mod info;
 mod net;
 mod observers;
 #[cfg(feature = "scripts")]
 mod script;
 mod server;
-mod session;
 mod state;
 mod stats;
 mod system;

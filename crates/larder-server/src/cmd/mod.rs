@@ -3,49 +3,22 @@
 //! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of
 //! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
 
-mod bitfield;
-mod bitop;
-mod bits;
-mod client;
-mod client_kill;
-mod client_tracking;
-mod command;
-mod config;
-mod counter;
-mod dump;
-mod edit;
+pub(crate) mod admin;
+mod atomic;
+mod connection;
 mod error;
-mod expire;
-mod function;
-mod get;
-mod handshake;
 mod help;
-mod http;
-mod hyperloglog;
-mod key;
-mod key_access;
-mod large_edit;
-mod large_read;
+mod keys;
 mod memory;
-mod multi_key;
-mod object;
 mod options;
-mod pubsub;
-mod rename;
-mod scan;
-#[cfg_attr(not(feature = "scripts"), path = "no_scripts.rs")]
-mod script;
-mod server;
-mod session;
-mod set;
+pub(crate) mod session;
 mod spec;
 mod special;
+mod strings;
 mod table;
 #[cfg(test)]
 pub(crate) mod test_support;
-mod transaction;
 mod visit;
-mod words;
 mod zset;
 
 use std::ops::Range;
@@ -56,20 +29,20 @@ use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
 
 use crate::client::Paused;
+use crate::cmd::session::Session;
 use crate::db::{Database, HeldLocks, LockedKeys};
 use crate::observers::{Notice, Origin};
-use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::CommandCounters;
 use crate::stats::Counts;
 use crate::values::large;
 use crate::values::large::LARGE_BYTES;
-pub(crate) use client_tracking::Tracking;
+pub(crate) use atomic::transaction::Transaction;
+pub(crate) use connection::client_tracking::Tracking;
+pub(crate) use connection::http::is_http;
 pub(crate) use error::CommandError;
-pub(crate) use http::is_http;
 pub use spec::CommandSpec;
 use spec::Flags;
-pub(crate) use transaction::Transaction;
 pub(crate) use visit::Visit;
 
 /// The result of a command: `Ok` if it has written its reply, else the error to reply with.
@@ -374,7 +347,7 @@ fn answer(cx: &mut Context<'_>, index: Option<usize>, run: impl FnOnce(&mut Cont
 
 /// Executes the command at `index` of the table, if it may run at all.
 fn run(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check(index, cx, args).map_err(|error| transaction::refuse(cx, &table::TABLE[index], error))?;
+    check(index, cx, args).map_err(|error| atomic::transaction::refuse(cx, &table::TABLE[index], error))?;
     invoke(index, cx, args)
 }
 

@@ -1,54 +1,230 @@
-//! `PING`, `ECHO`, `SELECT`, `RESET`, `QUIT`: commands on the connection.
+//! The state of a connection between commands.
 
-use larder_resp::{Args, Protocol};
+use std::sync::Arc;
 
-use super::options::database_index;
-use super::{CommandError, Context, Outcome, pubsub};
-use crate::session::{Replies, TurnEnd};
+use larder_resp::Protocol;
 
-pub(super) fn ping(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    if pubsub::is_limited(cx) && args.len() <= 2 {
-        let mut reply = cx.reply();
-        reply.array(2);
-        reply.bulk(b"pong");
-        reply.bulk(args.get(1).unwrap_or_default());
-        return Ok(());
+use super::{Tracking, Transaction, Visit};
+use crate::client::{Client, Names};
+use crate::observers::{Subscriptions, Watches};
+use crate::values::large::LargeReplies;
+
+/// How a command ends the turn of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnEnd {
+    /// The connection closes.
+    Close,
+    /// The next commands may have to wait.
+    Yield,
+}
+
+/// Which commands get replies: see `CLIENT REPLY`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// All but the next one.
+    SkipNext,
+}
+
+/// The state of one connection that commands read and change.
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
+    /// The memory of the names of the client.
+    name_bytes: usize,
+    database: u8,
+    protocol: Protocol,
+    pub(crate) authenticated: bool,
+    /// Set by a command: the turn of the connection ends after its reply.
+    pub(crate) turn_end: Option<TurnEnd>,
+    /// A command that visits every entry and is not at its end: it goes on before the next request.
+    pub(crate) visit: Option<Box<Visit>>,
+    /// The large values of the replies of this turn.
+    pub(crate) large_replies: LargeReplies,
+    /// Where the reply to the present request begins in the buffer of replies.
+    pub(crate) reply_start: usize,
+    /// Index in the command table of the last executed command.
+    pub(crate) last_command: Option<usize>,
+    /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
+    transaction: Option<Box<Transaction>>,
+    /// The keys that the next transaction depends on.
+    pub(crate) watches: Option<Box<Watches>>,
+    /// What the connection subscribes to; `None` without subscriptions.
+    subscriptions: Option<Box<Subscriptions>>,
+    /// How the connection tracks keys, if it does.
+    tracking: Option<Box<Tracking>>,
+    replies: Replies,
+    /// Whether the present command gets no reply.
+    pub(crate) is_muted: bool,
+    /// Whether commands that may need memory are refused if it is used up.
+    is_limited: bool,
+    /// Whether it was used up when the present command began. Scripts ask.
+    pub(crate) is_full: bool,
+    /// Whether any command may have to be treated in a special way, because of the fields above.
+    is_special: bool,
+}
+
+impl Session {
+    pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Self {
+        Session {
+            client,
+            name_bytes: 0,
+            database: 0,
+            protocol: Protocol::Resp2,
+            authenticated,
+            turn_end: None,
+            visit: None,
+            large_replies: LargeReplies::default(),
+            reply_start: 0,
+            last_command: None,
+            transaction: None,
+            watches: None,
+            subscriptions: None,
+            tracking: None,
+            replies: Replies::On,
+            is_muted: false,
+            is_limited: false,
+            is_full: false,
+            is_special: false,
+        }
     }
-    match args.len() {
-        1 => cx.reply().simple("PONG"),
-        2 => cx.reply().bulk(&args[1]),
-        _ => return Err(CommandError::Arity("ping")),
+
+    /// Whether a command is not simply executed: for example, it waits for `EXEC`.
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.is_special
     }
-    Ok(())
-}
 
-pub(super) fn echo(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    cx.reply().bulk(&args[1]);
-    Ok(())
-}
+    fn update_special(&mut self) {
+        self.is_special = self.transaction.is_some()
+            || self.receives_messages()
+            || self.replies != Replies::On
+            || self.is_limited;
+    }
 
-pub(super) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    cx.session.select(database_index(&args[1])?);
-    cx.ok()
-}
+    /// Whether commands that may need memory are refused if it is used up.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.is_limited
+    }
 
-pub(super) fn quit(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    cx.session.turn_end = Some(TurnEnd::Close);
-    cx.ok()
-}
+    pub(crate) fn set_limited(&mut self, is_limited: bool) {
+        if self.is_limited != is_limited {
+            self.is_limited = is_limited;
+            self.is_full = false;
+            self.update_special();
+        }
+    }
 
-pub(super) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    cx.session.set_transaction(None);
-    cx.session.watches = None;
-    cx.session.set_subscriptions(None);
-    cx.session.set_tracking(None);
-    // `CLIENT REPLY SKIP` holds for `RESET`, too.
-    cx.session.is_muted &= cx.session.replies() == Replies::On;
-    cx.session.set_replies(Replies::On);
-    cx.session.select(0);
-    cx.session.set_protocol(Protocol::Resp2);
-    cx.session.authenticated = !cx.state.requires_password();
-    cx.session.update_names(|names| names.name = Vec::new());
-    cx.reply().simple("RESET");
-    Ok(())
+    /// Which commands get replies.
+    pub(crate) fn replies(&self) -> Replies {
+        self.replies
+    }
+
+    pub(crate) fn set_replies(&mut self, replies: Replies) {
+        self.replies = replies;
+        self.update_special();
+    }
+
+    /// Whether messages of other connections must be in order with the replies.
+    pub(crate) fn receives_messages(&self) -> bool {
+        self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
+    /// Whether messages must wait for a reply that is not complete.
+    pub(crate) fn holds_messages_back(&self) -> bool {
+        self.visit.as_deref().is_some_and(Visit::is_about_start)
+    }
+
+    pub(crate) fn tracking(&self) -> Option<&Tracking> {
+        self.tracking.as_deref()
+    }
+
+    pub(crate) fn tracking_mut(&mut self) -> Option<&mut Tracking> {
+        self.tracking.as_deref_mut()
+    }
+
+    /// Takes the state out, to put it back changed.
+    pub(crate) fn take_tracking(&mut self) -> Option<Box<Tracking>> {
+        self.tracking.take()
+    }
+
+    pub(crate) fn set_tracking(&mut self, tracking: Option<Box<Tracking>>) {
+        self.tracking = tracking;
+        self.client.set_tracking(
+            self.tracking
+                .as_deref()
+                .map(|tracking| (tracking.redirect().unwrap_or(0), tracking.is_broadcast())),
+        );
+        self.update_special();
+    }
+
+    pub(crate) fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
+    }
+
+    pub(crate) fn set_subscriptions(
+        &mut self,
+        subscriptions: Option<Box<Subscriptions>>,
+    ) -> Option<Box<Subscriptions>> {
+        let before = std::mem::replace(&mut self.subscriptions, subscriptions);
+        self.update_special();
+        before
+    }
+
+    /// The number of commands that wait for `EXEC`; `None` without a transaction.
+    pub(crate) fn queued_commands(&self) -> Option<usize> {
+        self.transaction.as_deref().map(Transaction::len)
+    }
+
+    pub(crate) fn transaction(&mut self) -> Option<&mut Transaction> {
+        self.transaction.as_deref_mut()
+    }
+
+    pub(crate) fn set_transaction(
+        &mut self,
+        transaction: Option<Box<Transaction>>,
+    ) -> Option<Box<Transaction>> {
+        let before = std::mem::replace(&mut self.transaction, transaction);
+        self.update_special();
+        before
+    }
+
+    /// The memory that the state of the connection needs beside its buffers, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.transaction.as_deref().map_or(0, Transaction::bytes)
+            + self.watches.as_deref().map_or(0, Watches::bytes)
+            + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
+            + self.tracking.as_deref().map_or(0, Tracking::bytes)
+            + self.visit.as_deref().map_or(0, Visit::bytes)
+            + self.name_bytes
+    }
+
+    /// Changes the names of the client.
+    pub(crate) fn update_names(&mut self, update: impl FnOnce(&mut Names)) {
+        self.name_bytes = self.client.update_names(update);
+    }
+
+    pub(crate) fn database(&self) -> u8 {
+        self.database
+    }
+
+    pub(crate) fn select(&mut self, database: u8) {
+        self.database = database;
+        self.client.set_database(database);
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Chooses the version of replies to a script, until it ends. Returns that of the client.
+    #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
+    pub(crate) fn replace_reply_protocol(&mut self, protocol: Protocol) -> Protocol {
+        std::mem::replace(&mut self.protocol, protocol)
+    }
+
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+        self.client.set_protocol(protocol);
+    }
 }

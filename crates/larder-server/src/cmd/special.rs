@@ -7,10 +7,12 @@
 
 use larder_resp::Args;
 
+use super::atomic::transaction;
+use super::connection::pubsub;
+use super::session::Replies;
 use super::spec::{CommandSpec, Flags};
 use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, check, invoke, memory, pubsub, transaction};
-use crate::session::Replies;
+use super::{CommandError, Context, Outcome, answer, check, invoke, memory};
 
 #[cold]
 pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {

@@ -1,11 +1,12 @@
 //! The table of commands, and its index by name.
 
+use super::admin::{command, config, function, server};
+use super::atomic::{script, transaction};
+use super::connection::{basic, client, handshake, pubsub};
+use super::keys::{dump, expire, key, object, rename, scan};
 use super::spec::{CommandSpec as C, Flags};
-use super::{
-    bitfield, bitop, bits, client, command, config, counter, dump, edit, expire, function, get, handshake,
-    hyperloglog, key, multi_key, object, pubsub, rename, scan, script, server, session, set, transaction,
-    zset,
-};
+use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set};
+use super::zset;
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
@@ -28,7 +29,7 @@ pub(super) static TABLE: [C; 127] = [
     C::new("delifeq", 3, "9.0.0", key::delifeq, "Removes a key if it has the given value.").updates_string().fast().one_key(),
     C::new("discard", 1, "2.0.0", transaction::discard, "Discards the commands that were queued.").transaction().fast().loading().no_script(),
     C::new("dump", 2, "2.6.0", dump::dump, "Returns a string in serialized form.").reads_key().one_key(),
-    C::new("echo", 2, "1.0.0", session::echo, "Returns its argument.").connection().fast().loading(),
+    C::new("echo", 2, "1.0.0", basic::echo, "Returns its argument.").connection().fast().loading(),
     C::new("eval", -3, "2.6.0", script::eval, "Runs a script in Lua.").runs_script().flag(Flags::MAY_WRITE),
     C::new("eval_ro", -3, "7.0.0", script::eval_ro, "Runs a script in Lua that must not write.").runs_script().flag(Flags::READONLY),
     C::new("evalsha", -3, "2.6.0", script::evalsha, "Runs a script by its SHA-1.").runs_script().flag(Flags::MAY_WRITE),
@@ -67,23 +68,23 @@ pub(super) static TABLE: [C; 127] = [
     C::new("pfadd", -2, "2.8.9", hyperloglog::pfadd, "Adds elements to a HyperLogLog.").writes_string().hyperloglog().fast().one_key(),
     C::new("pfcount", -2, "2.8.9", hyperloglog::pfcount, "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1).flag(Flags::MAY_WRITE),
     C::new("pfmerge", -2, "2.8.9", hyperloglog::pfmerge, "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1),
-    C::new("ping", -1, "1.0.0", session::ping, "Returns PONG, or its argument.").connection().fast(),
+    C::new("ping", -1, "1.0.0", basic::ping, "Returns PONG, or its argument.").connection().fast(),
     C::new("psetex", 4, "2.6.0", set::psetex, "Stores a value with a time to live in milliseconds.").writes_string().one_key(),
     C::new("psubscribe", -2, "2.0.0", pubsub::psubscribe, "Subscribes to channels that match patterns.").pubsub().loading().flag(Flags::NO_MULTI).no_script(),
     C::new("pttl", 2, "2.6.0", expire::pttl, "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key(),
     C::new("publish", 3, "2.0.0", pubsub::publish, "Sends a message to a channel.").pubsub().fast().loading().flag(Flags::MAY_WRITE),
     C::new("pubsub", -2, "2.8.0", pubsub::pubsub, "Describes the subscriptions of all connections.").pubsub(),
     C::new("punsubscribe", -1, "2.0.0", pubsub::punsubscribe, "Ends subscriptions of patterns.").pubsub().loading().flag(Flags::NO_MULTI).no_script(),
-    C::new("quit", -1, "1.0.0", session::quit, "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script(),
+    C::new("quit", -1, "1.0.0", basic::quit, "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script(),
     C::new("randomkey", 1, "1.0.0", object::randomkey, "Returns any key.").reads_key().flag(Flags::ANY_KEYS),
     C::new("rename", 3, "1.0.0", rename::rename, "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1),
     C::new("renamenx", 3, "1.0.0", rename::renamenx, "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1),
-    C::new("reset", 1, "6.2.0", session::reset, "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script(),
+    C::new("reset", 1, "6.2.0", basic::reset, "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script(),
     C::new("restore", -4, "2.6.0", dump::restore, "Stores a string that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key(),
     C::new("role", 1, "2.8.12", server::role, "Returns the replication role: always master, without replicas.").server().fast().loading().no_script(),
     C::new("scan", -2, "2.8.0", scan::scan, "Iterates over the keys in batches.").reads_key().flag(Flags::ANY_KEYS),
     C::new("script", -2, "2.6.0", script::script, "Loads, lists and removes scripts.").scripting().no_script(),
-    C::new("select", 2, "1.0.0", session::select, "Selects the database.").connection().fast().loading(),
+    C::new("select", 2, "1.0.0", basic::select, "Selects the database.").connection().fast().loading(),
     C::new("set", -3, "1.0.0", set::set, "Stores a value.").writes_string().one_key(),
     C::new("setbit", 4, "2.2.0", bits::setbit, "Sets a bit of a string, and returns its former value.").writes_string().bitmap().one_key(),
     C::new("setex", 4, "2.0.0", set::setex, "Stores a value with a time to live in seconds.").writes_string().one_key(),

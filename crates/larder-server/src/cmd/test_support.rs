@@ -5,9 +5,9 @@ use std::sync::Arc;
 use larder_resp::{Args, Limits, RequestParser};
 
 use super::Context;
+use super::session::Session;
 use crate::config::Config;
 use crate::db::Store;
-use crate::session::Session;
 use crate::state::ServerState;
 use crate::stats::{Counts, Stats};
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use larder_glob::{Pattern, PatternError};
 use larder_resp::Encoder;
 
-use super::bitop::LargeCombination;
-use super::client_kill::Closing;
-use super::dump::LargeRestore;
-use super::large_edit::LargeEdit;
-use super::large_read::LargeRead;
+use super::connection::client_kill::Closing;
+use super::keys::dump::LargeRestore;
+use super::strings::bitop::LargeCombination;
+use super::strings::large_edit::LargeEdit;
+use super::strings::large_read::LargeRead;
 use super::{CommandError, Context};
 use crate::db::{Database, Record, type_name};
 use crate::observers::Notice;

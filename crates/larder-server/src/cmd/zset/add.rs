@@ -2,8 +2,8 @@
 
 use larder_resp::Args;
 
-use super::super::{CommandError, Context, Outcome, table};
 use super::score;
+use crate::cmd::{CommandError, Context, Outcome, table};
 use crate::db::Database;
 use crate::observers::Origin;
 use crate::values::sorted_set::SortedSet;
@@ -95,7 +95,7 @@ impl Options {
     }
 }
 
-pub(in super::super) fn zadd(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zadd(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (options, pairs) = Options::parse(args)?;
     let mut db = cx.db();
     if options.adds {
@@ -105,7 +105,7 @@ pub(in super::super) fn zadd(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     add(cx, db, &args[1], options, pairs)
 }
 
-pub(in super::super) fn zincrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zincrby(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let db = cx.db();
     add(cx, db, &args[1], Options { adds: true, ..Options::default() }, args.skip(2))
 }

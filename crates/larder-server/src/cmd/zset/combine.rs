@@ -2,8 +2,8 @@
 
 use larder_resp::Args;
 
-use super::super::{CommandError, Context, Outcome};
 use super::{MemberWriter, count};
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Database, Expiry, LockedKeys, sorted_sets};
 use crate::values::sorted_set::SortedSet;
 
@@ -22,31 +22,31 @@ enum Purpose {
     Count,
 }
 
-pub(in super::super) fn zunion(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zunion(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Operation::Union, "zunion")
 }
 
-pub(in super::super) fn zinter(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zinter(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Operation::Intersection, "zinter")
 }
 
-pub(in super::super) fn zdiff(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zdiff(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Operation::Difference, "zdiff")
 }
 
-pub(in super::super) fn zunionstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zunionstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     store(cx, args, Operation::Union, "zunionstore")
 }
 
-pub(in super::super) fn zinterstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zinterstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     store(cx, args, Operation::Intersection, "zinterstore")
 }
 
-pub(in super::super) fn zdiffstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zdiffstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     store(cx, args, Operation::Difference, "zdiffstore")
 }
 
-pub(in super::super) fn zintercard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zintercard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let request = Request::parse(args.skip(1), Operation::Intersection, Purpose::Count, "zintercard")?;
     let (db, mut locked) = cx.lock(|| request.names.iter().copied());
     let (result, options) = request.run(db, &mut locked)?;

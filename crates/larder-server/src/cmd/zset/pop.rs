@@ -4,22 +4,22 @@ use std::ops::Range;
 
 use larder_resp::Args;
 
-use super::super::{CommandError, Context, Outcome};
 use super::{MemberWriter, count, positive};
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::values::sorted_set::SortedSet;
 
-pub(in super::super) fn zrem(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrem(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = cx.db().edit_sorted_set(&args[1], false, |set| {
         args.skip(2).iter().filter(|name| set.remove(name).is_some()).count()
     })?;
     cx.integer(removed.unwrap_or(0) as i64)
 }
 
-pub(in super::super) fn zpopmin(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zpopmin(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     pop(cx, args, End::Min)
 }
 
-pub(in super::super) fn zpopmax(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zpopmax(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     pop(cx, args, End::Max)
 }
 
@@ -66,7 +66,7 @@ fn pop(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     Ok(())
 }
 
-pub(in super::super) fn zmpop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zmpop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key_count = positive(&args[1], "ERR numkeys should be greater than 0")?;
     let options = args.skip(2usize.saturating_add(key_count).min(args.len()));
     let end = match options.get(0).map(|word| word.to_ascii_uppercase()).as_deref() {

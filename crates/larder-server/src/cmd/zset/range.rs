@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use larder_resp::Args;
 
-use super::super::options::integer;
-use super::super::{CommandError, Context, Outcome};
 use super::{MemberRange, MemberWriter};
+use crate::cmd::options::integer;
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Expiry, sorted_sets};
 use crate::values::sorted_set::SortedSet;
 
@@ -27,27 +27,27 @@ struct Form {
     stores: bool,
 }
 
-pub(in super::super) fn zrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Form { by: None, reversed: None, stores: false })
 }
 
-pub(in super::super) fn zrevrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrevrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Form { by: Some(By::Rank), reversed: Some(true), stores: false })
 }
 
-pub(in super::super) fn zrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Form { by: Some(By::Score), reversed: Some(false), stores: false })
 }
 
-pub(in super::super) fn zrevrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrevrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Form { by: Some(By::Score), reversed: Some(true), stores: false })
 }
 
-pub(in super::super) fn zrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Form { by: Some(By::Name), reversed: Some(false), stores: false })
 }
 
-pub(in super::super) fn zrevrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrevrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply(cx, args, Form { by: Some(By::Name), reversed: Some(true), stores: false })
 }
 
@@ -63,7 +63,7 @@ fn reply(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Outcome {
     Ok(())
 }
 
-pub(in super::super) fn zrangestore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrangestore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let query = Query::parse(args.skip(3), Form { by: None, reversed: None, stores: true })?;
     let (db, mut locked) = cx.lock(|| [&args[1], &args[2]]);
     let (to, from) = (db.key(&args[1]), db.key(&args[2]));
@@ -159,15 +159,15 @@ impl<'a> Query<'a> {
     }
 }
 
-pub(in super::super) fn zremrangebyrank(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zremrangebyrank(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     remove(cx, &args[1], MemberRange::ranks(&args[2], &args[3])?)
 }
 
-pub(in super::super) fn zremrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zremrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     remove(cx, &args[1], MemberRange::scores(&args[2], &args[3])?)
 }
 
-pub(in super::super) fn zremrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zremrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     remove(cx, &args[1], MemberRange::names(&args[2], &args[3])?)
 }
 

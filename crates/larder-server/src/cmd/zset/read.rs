@@ -2,8 +2,8 @@
 
 use larder_resp::Args;
 
-use super::super::{CommandError, Context, Outcome};
 use super::MemberRange;
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::values::sorted_set::SortedSet;
 
 /// The result of `f` for the sorted set of a key, if it exists. Counts the lookup.
@@ -17,16 +17,16 @@ pub(super) fn look_up<R>(
     Ok(found)
 }
 
-pub(in super::super) fn zcard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zcard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let members = look_up(cx, &args[1], SortedSet::len)?;
     cx.integer(members.unwrap_or(0) as i64)
 }
 
-pub(in super::super) fn zcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     count(cx, &args[1], MemberRange::scores(&args[2], &args[3])?)
 }
 
-pub(in super::super) fn zlexcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zlexcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     count(cx, &args[1], MemberRange::names(&args[2], &args[3])?)
 }
 
@@ -35,7 +35,7 @@ fn count(cx: &mut Context<'_>, key: &[u8], range: MemberRange<'_>) -> Outcome {
     cx.integer(members.unwrap_or(0) as i64)
 }
 
-pub(in super::super) fn zscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let score = look_up(cx, &args[1], |set| set.score(&args[2]))?.flatten();
     let mut reply = cx.reply();
     match score {
@@ -45,7 +45,7 @@ pub(in super::super) fn zscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome 
     Ok(())
 }
 
-pub(in super::super) fn zmscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zmscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let names = args.skip(2);
     let scores = look_up(cx, &args[1], |set| names.iter().map(|name| set.score(name)).collect::<Vec<_>>())?;
     let scores = scores.unwrap_or_else(|| vec![None; names.len()]);
@@ -60,11 +60,11 @@ pub(in super::super) fn zmscore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome
     Ok(())
 }
 
-pub(in super::super) fn zrank(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrank(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     rank(cx, args, |rank, _| rank)
 }
 
-pub(in super::super) fn zrevrank(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrevrank(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     rank(cx, args, |rank, members| members - 1 - rank)
 }
 

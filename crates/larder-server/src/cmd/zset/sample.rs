@@ -5,10 +5,10 @@ use std::hash::{BuildHasher, RandomState};
 
 use larder_resp::Args;
 
-use super::super::options::integer;
-use super::super::{CommandError, Context, Outcome};
 use super::MemberWriter;
 use super::read::look_up;
+use crate::cmd::options::integer;
+use crate::cmd::{CommandError, Context, Outcome};
 
 /// Numbers that no client can predict.
 struct Random {
@@ -44,7 +44,7 @@ impl Random {
 /// Bytes of a member in a reply, at least.
 const MEMBER_FRAME_BYTES: u64 = b"$0\r\n\r\n".len() as u64;
 
-pub(in super::super) fn zrandmember(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zrandmember(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(number) = args.get(2) else { return one(cx, &args[1]) };
     let number = integer(number)?;
     if number == i64::MIN {

@@ -3,14 +3,14 @@
 use larder_glob::Pattern;
 use larder_resp::Args;
 
-use super::super::options::integer;
-use super::super::{CommandError, Context, Outcome};
 use super::read::look_up;
+use crate::cmd::options::integer;
+use crate::cmd::{CommandError, Context, Outcome};
 
 /// Members that are visited without `COUNT`.
 const DEFAULT_COUNT: usize = 10;
 
-pub(in super::super) fn zscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(crate) fn zscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = std::str::from_utf8(&args[2]).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))?;
     let options = Options::parse(args.skip(3));

@@ -4,9 +4,9 @@
 use larder_resp::{Encoder, Limits, Progress, RequestParser};
 
 use super::Connection;
+use crate::cmd::session::{Session, TurnEnd};
 use crate::cmd::{self, Context};
 use crate::net::lookahead::Lookahead;
-use crate::session::{Session, TurnEnd};
 use crate::state::ServerState;
 use crate::stats::Counts;
 use crate::values::large;

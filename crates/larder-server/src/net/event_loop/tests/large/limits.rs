@@ -3,8 +3,8 @@
 use larder_resp::{Limits, RequestParser};
 
 use super::*;
+use crate::cmd::session::Session;
 use crate::cmd::{self, Context};
-use crate::session::Session;
 use crate::stats::Counts;
 
 #[test]

@@ -1,0 +1,8 @@
+//! The server as a whole: statistics, settings, and what it tells about its commands.
+
+pub(crate) mod command;
+pub(crate) mod config;
+pub(crate) mod function;
+pub(crate) mod info;
+pub(crate) mod key_access;
+pub(crate) mod server;

@@ -1,0 +1,86 @@
+//! `INFO`, `TIME`, `DBSIZE`, `ROLE`, `FLUSHDB`, `FLUSHALL`: commands on the whole server.
+
+use larder_resp::{Args, parse_integer};
+
+use super::info;
+use super::info::Counters;
+use crate::cmd::options::integer;
+use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::{CommandError, Context, Outcome};
+use crate::observers::Notice;
+
+pub(crate) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    cx.publish_counts();
+    let requested = args.skip(1);
+    let counters = match info::shows_counters(requested) {
+        true => Counters {
+            engine: cx.db().engine_stats(),
+            databases: std::array::from_fn(|index| cx.database(index as u8).counts()),
+        },
+        false => Counters::default(),
+    };
+    let text = info::text(cx.state, &counters, requested);
+    cx.reply().verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+pub(crate) fn time(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let now = cx.state.store.unix_time();
+    let mut reply = cx.reply();
+    reply.array(2);
+    reply.bulk_integer(now.as_secs() as i64);
+    reply.bulk_integer(i64::from(now.subsec_micros()));
+    Ok(())
+}
+
+pub(crate) fn dbsize(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let keys = cx.in_current_database(|db| db.len());
+    cx.integer(keys as i64)
+}
+
+pub(crate) fn role(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let mut reply = cx.reply();
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+    Ok(())
+}
+
+/// There are no replicas, so none has to be waited for.
+pub(crate) fn wait(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    integer(&args[1])?;
+    match parse_integer(&args[2]) {
+        Some(0..) => cx.integer(0),
+        Some(_) => Err(CommandError::Fixed("ERR timeout is negative")),
+        None => Err(CommandError::Fixed("ERR timeout is not an integer or out of range")),
+    }
+}
+
+pub(crate) fn flushdb(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    flush(cx, args, false)
+}
+
+pub(crate) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    flush(cx, args, true)
+}
+
+fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
+    check_mode(args)?;
+    cx.tell(Notice::FlushBegins(cx.origin()));
+    cx.session.visit = Some(Visit::new(cx, Purpose::Flush { all }, 0, usize::MAX));
+    Ok(())
+}
+
+/// Checks the mode. Both modes do the same here: they remove entries in slices, and reply at the end.
+fn check_mode(args: Args<'_>) -> Outcome {
+    match args.get(1) {
+        None => Ok(()),
+        Some(mode)
+            if args.len() == 2 && [&b"ASYNC"[..], b"SYNC"].iter().any(|m| mode.eq_ignore_ascii_case(m)) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(CommandError::Syntax),
+    }
+}

@@ -1,0 +1,273 @@
+//! `MULTI`, `EXEC`, `DISCARD`, `WATCH`, `UNWATCH`: queued commands that are executed in one atomic step.
+//!
+//! `EXEC` locks the keys of all its commands, and the watched ones. Then it executes each command as if it were alone,
+//! but on the locks that it holds. A command whose keys are not known before, such as `KEYS`, makes it lock all keys.
+
+use std::sync::Arc;
+
+use larder_resp::{Args, ArgsBuffer};
+
+use super::script;
+use crate::cmd::connection::client;
+use crate::cmd::options::database_index;
+use crate::cmd::spec::{CommandSpec, Flags};
+use crate::cmd::table::TABLE;
+use crate::cmd::{CommandError, Context, Outcome, answer, run, special};
+use crate::db::{Key, KeyLocks, Spaces};
+use crate::observers::Watches;
+use crate::state::ServerState;
+use crate::values::large;
+
+/// The commands that wait for `EXEC`.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    requests: ArgsBuffer,
+    /// The index of each command in the table.
+    commands: Vec<u8>,
+    /// Whether a command could not be queued: `EXEC` executes nothing then.
+    is_aborted: bool,
+}
+
+impl Transaction {
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    pub(crate) fn abort(&mut self) {
+        self.is_aborted = true;
+    }
+
+    /// Whether it may change keys or send messages.
+    pub(crate) fn writes(&self) -> bool {
+        self.iter().any(|(spec, _)| spec.may_write())
+    }
+
+    /// Whether it has a command that may need memory for entries.
+    pub(crate) fn may_need_memory(&self, state: &ServerState) -> bool {
+        self.iter().any(|(spec, args)| {
+            spec.flags.contains(Flags::DENYOOM) || script::needs_memory(state, spec.name, args)
+        })
+    }
+
+    /// The memory that it needs, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.requests.bytes_allocated() + self.commands.capacity()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'static CommandSpec, Args<'_>)> {
+        let command =
+            |(index, command): (usize, &u8)| (&TABLE[usize::from(*command)], self.requests.get(index));
+        self.commands.iter().enumerate().map(command)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.requests.take_long_arguments().into_iter().for_each(large::release);
+    }
+}
+
+pub(crate) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if cx.session.transaction().is_some() {
+        return Err(CommandError::Fixed("ERR MULTI calls can not be nested"));
+    }
+    cx.session.set_transaction(Some(Box::default()));
+    cx.ok()
+}
+
+/// Checks a command and queues it.
+pub(crate) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
+    let spec = &TABLE[index];
+    if spec.flags.contains(Flags::NO_MULTI) || client::changes_replies(spec, args) {
+        cx.abort_transaction();
+        cx.counters(index).rejected.add(1);
+        return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
+    }
+    let Some(transaction) = cx.session.transaction() else { return Ok(()) };
+    // Nothing is executed after an error, so nothing has to be kept.
+    if !transaction.is_aborted {
+        if !transaction.requests.push(args) {
+            transaction.abort();
+            return Err(CommandError::Fixed("ERR the transaction is too large"));
+        }
+        transaction.commands.push(index as u8);
+    }
+    cx.reply().simple("QUEUED");
+    Ok(())
+}
+
+pub(crate) fn discard(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if cx.session.set_transaction(None).is_none() {
+        return Err(CommandError::Fixed("ERR DISCARD without MULTI"));
+    }
+    cx.session.watches = None;
+    cx.ok()
+}
+
+pub(crate) fn watch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if cx.session.transaction().is_some() {
+        return Err(CommandError::Fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    let store = &cx.state.store;
+    let (spaces, observers) = (store.spaces(), &store.observers);
+    let db = cx.space(spaces.of(cx.session.database()));
+    let watches = cx.session.watches.get_or_insert_with(|| Box::new(Watches::new(Arc::clone(observers))));
+    for name in args.skip(1).iter() {
+        watches.add(db.key(name), || db.contains(name));
+    }
+    // Databases that were exchanged before the keys were watched have other keys, and the exchange has marked nobody.
+    if store.spaces() != spaces {
+        watches.mark();
+    }
+    cx.ok()
+}
+
+pub(crate) fn unwatch(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.session.watches = None;
+    cx.ok()
+}
+
+pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    let transaction =
+        cx.session.set_transaction(None).ok_or(CommandError::Fixed("ERR EXEC without MULTI"))?;
+    let watches = cx.session.watches.take();
+    if transaction.is_aborted {
+        return Err(CommandError::Fixed("EXECABORT Transaction discarded because of previous errors."));
+    }
+    let start = cx.out.len();
+    let locks = lock(cx, &transaction, watches.as_deref()).of_transaction();
+    if watches.is_some_and(|watches| has_changed(&watches, &locks)) {
+        cx.reply().null_array();
+        cx.drop_muted_reply(start);
+        cx.take_mail(start);
+        return Ok(());
+    }
+    cx.reply().array(transaction.commands.len());
+    let own_index = cx.session.last_command;
+    for ((spec, args), index) in transaction.iter().zip(&transaction.commands) {
+        let mut cx = cx.with_locks(&locks);
+        let index = usize::from(*index);
+        cx.session.last_command = Some(index);
+        cx.counts.commands += 1;
+        answer(&mut cx, Some(index), |cx| {
+            run(index, cx, args)?;
+            cx.finish_visit();
+            Ok(())
+        });
+        // A later command of this transaction may change what this one has read.
+        special::track(&cx, spec, args);
+    }
+    cx.session.last_command = own_index;
+    // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has
+    // forgotten meanwhile, which are registered again.
+    cx.drop_muted_reply(start);
+    cx.take_mail(start);
+    transaction.iter().for_each(|(spec, args)| special::track(cx, spec, args));
+    Ok(())
+}
+
+/// The error to reply with for a command that was refused. `EXEC` discards the transaction, and the watched keys if there is
+/// none.
+#[cold]
+pub(crate) fn refuse(cx: &mut Context<'_>, spec: &CommandSpec, reason: CommandError) -> CommandError {
+    if spec.name != "exec" {
+        return reason;
+    }
+    cx.session.set_transaction(None);
+    cx.session.watches = None;
+    let reason = reason.to_string();
+    CommandError::ExecAbort(reason.strip_prefix("ERR ").unwrap_or(&reason).to_owned())
+}
+
+/// Whether a watched key was written, or has no entry any more. Its lock is held.
+fn has_changed(watches: &Watches, locks: &KeyLocks<'_>) -> bool {
+    watches.is_marked() || watches.keys().any(|(key, existed)| existed && !locks.contains(key))
+}
+
+/// Locks the keys of all commands, and the watched ones.
+fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> KeyLocks<'a> {
+    let store = &cx.state.store;
+    store.in_current_spaces(|spaces| {
+        let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
+        match keys(spaces, transaction, cx.session.database()) {
+            Some(keys) => store.lock(keys.into_iter().chain(watched)),
+            None => store.lock_everything(),
+        }
+    })
+}
+
+/// Locks the keys of one command, if they are known and not locked yet.
+pub(crate) fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<'_>) -> Option<KeyLocks<'a>> {
+    if cx.held.is_some() || !uses_keys(spec) || has_other_keys(spec) {
+        return None;
+    }
+    let names = spec.keys_of(args).unwrap_or_default();
+    Some(cx.in_current_database(|db| cx.state.store.lock(names.iter().map(|name| db.key(name)))))
+}
+
+pub(crate) fn uses_keys(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE)
+}
+
+/// Whether a command may use keys that are not at fixed positions.
+pub(crate) fn has_other_keys(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && !spec.has_keys()
+}
+
+/// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
+fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
+    let mut keys = Vec::new();
+    for (spec, args) in transaction.iter() {
+        if has_other_keys(spec) {
+            return None;
+        }
+        if uses_keys(spec) {
+            // Without a valid number of keys the command fails before it uses any.
+            let names = spec.keys_of(args).unwrap_or_default();
+            keys.extend(names.into_iter().map(|name| Key { space: spaces.of(database), name }));
+        }
+        if spec.name == "select"
+            && let Ok(selected) = database_index(&args[1])
+        {
+            database = selected;
+        }
+    }
+    Some(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::cmd::test_support::{state, with_request};
+
+    /// The exchange had marked those who watched keys before, and `WATCH` added keys of the former database after that.
+    #[test]
+    fn watch_during_an_exchange_of_databases_is_marked_or_on_the_right_keys() {
+        // It takes the longer to be in the table.
+        let request = format!("WATCH {}", "k".repeat(32 << 10));
+        let (state, done) = (state(), AtomicBool::new(false));
+        let mut wrong = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let _locks = state.store.lock_everything();
+                    state.store.swap_databases(0, 1);
+                }
+            });
+            for _ in 0..1_000 {
+                let is_right = with_request(&state, &request, |cx, args| {
+                    watch(cx, args).expect("not in a transaction");
+                    let watches = cx.session.watches.take().expect("just watched");
+                    let _locks = state.store.lock_everything();
+                    let space = state.store.spaces().of(0);
+                    watches.is_marked() || watches.keys().all(|(key, _)| key.space == space)
+                });
+                wrong += usize::from(!is_right);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(wrong, 0);
+    }
+}

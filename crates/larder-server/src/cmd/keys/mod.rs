@@ -1,0 +1,8 @@
+//! Commands on keys of any type: names, deadlines, serialized values.
+
+pub(crate) mod dump;
+pub(crate) mod expire;
+pub(crate) mod key;
+pub(crate) mod object;
+pub(crate) mod rename;
+pub(crate) mod scan;
