@@ -9,8 +9,8 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq;
 
-use crate::ServerError;
 use crate::db::MemoryPolicy;
+use crate::error::ServerError;
 
 /// The ranges of the options.
 const MAX_THREADS: usize = 256;

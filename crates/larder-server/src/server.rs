@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::ServerError;
 use crate::config::Config;
 use crate::db::Store;
+use crate::error::ServerError;
 use crate::net::accept::accept;
-use crate::net::listener;
 use crate::net::listener::{UnixSocket, bind_tcp, bind_unix};
 use crate::net::worker::Workers;
 use crate::state::ServerState;
@@ -80,11 +79,6 @@ impl Server {
         self.state.store.clone()
     }
 
-    #[cfg(test)]
-    pub(crate) fn state(&self) -> &Arc<ServerState> {
-        &self.state
-    }
-
     /// A handle to the statistics, which any thread may read.
     #[must_use]
     pub fn stats_handle(&self) -> StatsHandle {
@@ -108,7 +102,7 @@ impl Server {
         let Server { tcp, unix, state, .. } = self;
         let workers = Workers::start(&state).map_err(ServerError::Thread)?;
         let tcp = tcp.map(tokio::net::TcpListener::from_std).transpose().map_err(ServerError::Thread)?;
-        let (unix, _socket_file) = unix.map(listener::UnixSocket::into_parts).unzip();
+        let (unix, _socket_file) = unix.map(UnixSocket::into_parts).unzip();
         let unix = unix.map(tokio::net::UnixListener::from_std).transpose().map_err(ServerError::Thread)?;
 
         let ended = tokio::select! {
@@ -140,5 +134,28 @@ fn check_protection(config: &Config) -> Result<(), ServerError> {
             Err(ServerError::Unprotected(address))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::net::inbox::Message;
+
+    #[tokio::test]
+    async fn thread_that_panics_ends_the_server_and_leaves_the_keyspace() {
+        let config =
+            Config { listen: Some(([127, 0, 0, 1], 0).into()), threads: Some(2), ..Config::default() };
+        let server = Server::bind(config.clone()).expect("a free port");
+        let (store, inboxes) = (server.store(), Arc::clone(&server.state.inboxes));
+        let running = tokio::spawn(server.run(std::future::pending()));
+        inboxes[1].send(Message::Panic);
+        let ended = timeout(Duration::from_secs(60), running).await.expect("in time").expect("no panic");
+        assert!(matches!(ended, Err(ServerError::ThreadEnded)), "{ended:?}");
+        assert!(Server::bind_with(config, store).is_ok());
     }
 }

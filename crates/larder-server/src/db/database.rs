@@ -19,8 +19,7 @@ use super::{
     StringEntry, UpdateError, WrongType, held, is_value_of,
 };
 use crate::observers::Origin;
-use crate::values::large;
-use crate::values::large::LARGE_BYTES;
+use crate::values::large::{self, LARGE_BYTES};
 
 /// Entries that the search for a random key visits at a time.
 const RANDOM_SCAN: usize = 16;

@@ -6,8 +6,7 @@ use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
 use super::clock::ServerClock;
 use super::{Object, Record, WrongType, is_value_of};
-use crate::values::large;
-use crate::values::large::LARGE_BYTES;
+use crate::values::large::{self, LARGE_BYTES};
 use crate::values::sorted_set::SortedSet;
 
 /// An entry while its shard is locked. Commands must use it only briefly.

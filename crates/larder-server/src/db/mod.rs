@@ -24,11 +24,10 @@ use std::time::Duration;
 
 use larder_engine::{Cause, raw};
 
-use crate::ServerError;
+use crate::error::ServerError;
 use crate::observers::{Event, Observers};
 use crate::system::Moment;
-use crate::values::large;
-use crate::values::large::LARGE_BYTES;
+use crate::values::large::{self, LARGE_BYTES};
 use clock::{CachedTime, ServerClock};
 pub(crate) use database::{Database, Found};
 pub(crate) use entry::{Entry, EntryOp, Expiry, OutOfMemory, StringEntry, UpdateError};

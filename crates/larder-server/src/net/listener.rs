@@ -13,7 +13,7 @@ use mio::{Interest, Registry, Token};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
-use crate::ServerError;
+use crate::error::ServerError;
 
 /// Connections that the system queues until they are accepted.
 const BACKLOG: i32 = 1024;

@@ -100,23 +100,3 @@ impl Drop for Workers {
         self.stop();
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use crate::{Server, ServerError};
-
-    #[tokio::test]
-    async fn thread_that_panics_ends_the_server_and_leaves_the_keyspace() {
-        let config =
-            Config { listen: Some(([127, 0, 0, 1], 0).into()), threads: Some(2), ..Config::default() };
-        let server = Server::bind(config.clone()).expect("a free port");
-        let (store, inboxes) = (server.store(), Arc::clone(&server.state().inboxes));
-        let running = tokio::spawn(server.run(std::future::pending()));
-        inboxes[1].send(Message::Panic);
-        let ended = timeout(Duration::from_secs(60), running).await.expect("in time").expect("no panic");
-        assert!(matches!(ended, Err(ServerError::ThreadEnded)), "{ended:?}");
-        assert!(Server::bind_with(config, store).is_ok());
-    }
-}

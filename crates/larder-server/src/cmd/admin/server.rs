@@ -2,8 +2,7 @@
 
 use larder_resp::{Args, parse_integer};
 
-use super::info;
-use super::info::Counters;
+use super::info::{self, Counters};
 use crate::cmd::options::integer;
 use crate::cmd::visit::{Purpose, Visit};
 use crate::cmd::{CommandError, Context, Outcome};

@@ -21,8 +21,7 @@ use super::transaction::{has_other_keys, uses_keys};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::spec::{CommandSpec, Flags};
-use crate::cmd::table;
-use crate::cmd::table::TABLE;
+use crate::cmd::table::{self, TABLE};
 use crate::cmd::{CommandError, Context, Outcome, answer, invoke, special};
 use crate::db::{HeldLocks, Key, KeyLocks, UndoableLocks};
 use crate::script::{

@@ -11,8 +11,7 @@ use crate::cmd::visit::{Purpose, Visit};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Found, Record};
 use crate::values::large::{Building, SLICE_BYTES, release};
-use crate::values::rdb;
-use crate::values::rdb::{LongDump, LongRestore, RdbError};
+use crate::values::rdb::{self, LongDump, LongRestore, RdbError};
 
 pub(crate) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = match cx.db().get_or_share(&args[1], rdb::dump) {

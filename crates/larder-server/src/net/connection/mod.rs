@@ -27,8 +27,7 @@ use crate::cmd::session::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
 use crate::system::Moment;
-use crate::values::large;
-use crate::values::large::PartialValue;
+use crate::values::large::{self, PartialValue};
 use requests::StopReason;
 
 /// Bytes that are read from a socket at a time.

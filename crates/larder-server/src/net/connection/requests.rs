@@ -9,8 +9,7 @@ use crate::cmd::{self, Context};
 use crate::net::lookahead::Lookahead;
 use crate::state::ServerState;
 use crate::stats::Counts;
-use crate::values::large;
-use crate::values::large::{LARGE_BYTES, PartialValue};
+use crate::values::large::{self, LARGE_BYTES, PartialValue};
 
 /// Above this size, replies are written before further requests are executed.
 const FLUSH_BYTES: usize = 1 << 20;

@@ -24,8 +24,7 @@ use super::inbox::{Inbox, Message};
 use super::load::{Advice, LoadMeter, choose};
 use crate::client::Client;
 use crate::state::ServerState;
-use crate::system;
-use crate::system::Moment;
+use crate::system::{self, Moment};
 
 /// Interval at which expired entries are reclaimed, by the first thread.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
