@@ -145,7 +145,6 @@ const COMMANDS: &[&[&str]] = &[
     &["EVAL", "redis.call('SET', KEYS[1], 'x'); return redis.call('APPEND', ARGV[1], 'y')", "1", "KEY", "c"],
     &["EVAL", "redis.call('SET', KEYS[1], 'x'); error('no')", "1", "KEY"],
     &["SCRIPT", "FLUSH"],
-    &["SWAPDB", "0", "1"],
     &["SELECT", "1"],
     &["FLUSHDB"],
     &["SCAN", "0"],

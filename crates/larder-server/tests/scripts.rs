@@ -469,10 +469,9 @@ fn each_command_gets_the_same_reply_in_a_script() {
     assert_eq!(server.stats().snapshot().panics, 0);
 }
 
-/// Commands that only this server has are unknown to scripts of Redis; `SWAPDB` is refused here; `FUNCTION` is another
-/// library.
+/// Commands that only this server has are unknown to scripts of Redis; `FUNCTION` is another library.
 fn is_in_both(command: &[String]) -> bool {
-    !["DELIFEQ", "SWAPDB", "FUNCTION", "FLUSHALL", "DEBUG"].contains(&command[0].to_uppercase().as_str())
+    !["DELIFEQ", "FUNCTION", "FLUSHALL", "DEBUG"].contains(&command[0].to_uppercase().as_str())
 }
 
 #[test]

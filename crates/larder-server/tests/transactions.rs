@@ -65,11 +65,9 @@ const SEQUENCE_OF_TRANSACTIONS: &[&str] = &[
     "SELECT x",
     "DBSIZE",
     "KEYS *",
-    "SWAPDB 0 1",
     "GET k",
     "EXEC",
     "GET other",
-    "SWAPDB 0 1",
     "SELECT 0",
     "MULTI",
     "FLUSHALL",
@@ -244,7 +242,6 @@ const CHANGES: &[&str] = &[
     "TOUCH k",
     "FLUSHALL",
     "FLUSHDB",
-    "SWAPDB 0 1",
     "SET K v",
     "MULTI;SET k v;EXEC",
     "MULTI;SET k v;DISCARD",
@@ -388,21 +385,11 @@ fn transaction_sees_no_part_of_another() {
     let servers = pair_of_servers();
     let [mut writer, mut reader] = [0, 1].map(|server: usize| servers[server].connect());
     const ROUNDS: usize = 3_000;
-    // Databases are exchanged, keys are locked in other orders, and some transactions lock everything.
+    // Keys are locked in other orders, and some transactions lock everything.
     let writes = [
         request(&["MULTI", "SET a 1", "SET b 1", "SELECT 1", "SET c 1", "SELECT 0", "EXEC"]),
         request(&["MULTI", "SELECT 1", "SET c 2", "SELECT 0", "MSET b 2 a 2", "EXEC"]),
-        request(&[
-            "MULTI",
-            "SWAPDB 0 1",
-            "SWAPDB 1 0",
-            "APPEND b x",
-            "APPEND a x",
-            "SELECT 1",
-            "APPEND c x",
-            "SELECT 0",
-            "EXEC",
-        ]),
+        request(&["MULTI", "APPEND b x", "APPEND a x", "SELECT 1", "APPEND c x", "SELECT 0", "EXEC"]),
         request(&["MULTI", "FLUSHALL", "EXEC"]),
     ];
     let read = request(&["MULTI", "GET b", "SELECT 1", "GET c", "SELECT 0", "GET a", "EXEC"]);
@@ -454,30 +441,6 @@ fn watch_finds_every_write_of_another_thread() {
     });
     let total = servers[0].connect().call(&["GET", "n"]);
     assert_eq!(total.as_bytes(), Some((2 * INCREMENTS).to_string().as_bytes()));
-}
-
-/// The databases are the same before and after, and others in between.
-#[test]
-fn transaction_during_a_double_swapdb_locks_its_own_keys() {
-    let servers = pair_of_servers();
-    let swap = request(&["MULTI", "SWAPDB 0 1", "SWAPDB 1 0", "EXEC"]);
-    let write = request(&["MULTI", "INCR a", "SELECT 1", "INCR c", "SELECT 0", "EXEC"]);
-    let run = |server: &TestServer, transaction: &[u8]| {
-        let mut client = server.connect();
-        for _ in 0..2_000 {
-            client.send(transaction);
-            while !matches!(client.receive(), Frame::Array(_)) {}
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| run(&servers[0], &swap));
-        run(&servers[1], &write);
-    });
-    let mut client = servers[0].connect();
-    for (database, name) in [("0", "a"), ("1", "c")] {
-        client.call(&["SELECT", database]);
-        assert_eq!(client.call(&["GET", name]).as_bytes(), Some(&b"2000"[..]));
-    }
 }
 
 /// Time went on for a transaction when another thread began a turn: a key expired between two of its commands.

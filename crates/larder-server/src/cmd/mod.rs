@@ -73,26 +73,14 @@ impl<'a> Context<'a> {
     }
 
     /// Locks these keys of the selected database.
-    fn lock<'n, N: IntoIterator<Item = &'n [u8]>>(
-        &self,
-        names: impl Fn() -> N,
-    ) -> (Database<'a>, LockedKeys<'a>) {
-        self.in_current_database(|db| (db, db.lock(names())))
-    }
-
-    /// Calls `f`, which locks keys of the selected database or reads them: again if it was exchanged meanwhile.
-    fn in_current_database<R>(&self, f: impl Fn(Database<'a>) -> R) -> R {
-        self.state.store.in_current_spaces(|_| f(self.db()))
+    fn lock<'n, N: IntoIterator<Item = &'n [u8]>>(&self, names: N) -> (Database<'a>, LockedKeys<'a>) {
+        let db = self.db();
+        (db, db.lock(names))
     }
 
     /// A database by its index.
     fn database(&self, index: u8) -> Database<'a> {
         self.state.store.database(index).with_locks(self.held).used_by(self.origin())
-    }
-
-    /// Whichever database is in a space.
-    fn space(&self, space: u8) -> Database<'a> {
-        self.state.store.space(space).with_locks(self.held).used_by(self.origin())
     }
 
     /// Who executes which command.

@@ -73,11 +73,6 @@ pub(super) fn database_index(text: &[u8]) -> Result<u8, CommandError> {
     let number = i32::try_from(integer(text)?).map_err(|_| {
         CommandError::Fixed("ERR value is out of range, value must between -2147483648 and 2147483647")
     })?;
-    database_of(number)
-}
-
-/// The index of the database with this number.
-pub(super) fn database_of(number: i32) -> Result<u8, CommandError> {
     let index = u8::try_from(number).ok().filter(|index| usize::from(*index) < DATABASE_COUNT);
     index.ok_or(CommandError::Fixed("ERR DB index is out of range"))
 }

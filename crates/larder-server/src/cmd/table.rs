@@ -10,7 +10,7 @@ use super::zset;
 
 /// All commands, sorted by name.
 #[rustfmt::skip]
-pub(super) static TABLE: [C; 127] = [
+pub(super) static TABLE: [C; 126] = [
     C::new("append", 3, "2.0.0", edit::append, "Appends to a value; creates it if needed.").writes_string().fast().one_key(),
     C::new("auth", -2, "1.0.0", handshake::auth, "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script(),
     C::new("bitcount", -2, "2.6.0", bits::bitcount, "Counts the bits that are set.").reads_string().bitmap().one_key(),
@@ -96,7 +96,6 @@ pub(super) static TABLE: [C; 127] = [
     C::new("subscribe", -2, "2.0.0", pubsub::subscribe, "Subscribes to channels.").pubsub().loading().flag(Flags::NO_MULTI).no_script(),
     C::new("substr", 4, "1.0.0", get::getrange, "Returns part of a value: the old name of GETRANGE.").reads_string().one_key(),
     C::new("sunsubscribe", -1, "7.0.0", pubsub::sunsubscribe, "Ends subscriptions of channels of shards.").pubsub().loading().flag(Flags::NO_MULTI).keys(1, -1, 1).no_script(),
-    C::new("swapdb", 3, "4.0.0", rename::swapdb, "Exchanges two databases.").server().fast().flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS).no_script(),
     C::new("time", 1, "2.6.0", server::time, "Returns Unix time in seconds and microseconds.").server().fast().loading(),
     C::new("touch", -2, "3.2.1", multi_key::touch, "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1),
     C::new("ttl", 2, "1.0.0", expire::ttl, "Returns the time to live of a key in seconds.").reads_key().fast().one_key(),

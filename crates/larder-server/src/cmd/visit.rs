@@ -23,8 +23,6 @@ pub(super) const EVICTED_PER_SLICE: usize = 32;
 /// A command that is not at its end.
 pub(crate) struct Visit {
     purpose: Purpose,
-    /// Where the entries are that it walks over: their database may be exchanged meanwhile.
-    space: u8,
     cursor: u64,
     /// The number of entries to visit at most.
     left: usize,
@@ -60,16 +58,8 @@ pub(super) enum Purpose {
 
 impl Visit {
     /// Starts at `cursor` and visits about `count` entries.
-    pub(super) fn new(cx: &Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
-        Box::new(Visit {
-            purpose,
-            space: cx.db().space(),
-            cursor,
-            left: count,
-            is_muted: false,
-            time: None,
-            removed_bytes: 0,
-        })
+    pub(super) fn new(purpose: Purpose, cursor: u64, count: usize) -> Box<Self> {
+        Box::new(Visit { purpose, cursor, left: count, is_muted: false, time: None, removed_bytes: 0 })
     }
 
     /// The memory that it holds beside entries, in bytes.
@@ -113,8 +103,7 @@ impl Visit {
     }
 
     fn visit_some(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
-        // A walk stays with the entries that it has begun with. A value is stored where its key is at the end.
-        let (walked, db) = (cx.space(self.space), cx.db());
+        let db = cx.db();
         let count = self.left.min(SLICE);
         self.left -= count;
         self.cursor = match &mut self.purpose {
@@ -132,7 +121,7 @@ impl Visit {
             Purpose::Keys(names) | Purpose::Scan(names) => {
                 // Patterns are compared after the locks are released.
                 let begin = names.ends.len();
-                let next = walked.scan(self.cursor, count, |name, record| {
+                let next = db.scan(self.cursor, count, |name, record| {
                     if names.has_type(record) {
                         names.push(name);
                     }
@@ -141,7 +130,7 @@ impl Visit {
                 cx.check_reply(names.reply_bytes())?;
                 next
             }
-            Purpose::Flush { all } => walked.clear_from(self.cursor, count, *all),
+            Purpose::Flush { all } => db.clear_from(self.cursor, count, *all),
             Purpose::Evict => u64::from(cx.state.store.evict_excess(EVICTED_PER_SLICE)),
         };
         let ended = self.cursor == 0 || self.left == 0;

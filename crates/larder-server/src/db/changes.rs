@@ -58,13 +58,12 @@ impl Database<'_> {
     }
 
     fn report_event(&self, key: Key<'_>, event: Event) {
-        let database = self.store.spaces().database(key.space);
         let (observers, origin) = (&self.store.observers, self.origin);
         match self.deferred() {
-            None => observers.changed(key, database, event, origin),
+            None => observers.changed(key, event, origin),
             Some(deferred) => {
                 let (space, name) = (key.space, key.name.into());
-                deferred.push(Notice::Changed { space, name, database, event, origin });
+                deferred.push(Notice::Changed { space, name, event, origin });
             }
         }
     }

@@ -1,10 +1,4 @@
 //! One database of the keyspace: reads, changes and visits of its entries, alone or under the locks of a transaction.
-//!
-//! `SWAPDB` gives a database another space while it holds all locks. A command finds the space first and then locks its key,
-//! and meanwhile the space may have become that of another database: clients that have seen the exchange would see a write
-//! there that nobody has done. So an operation looks at the space again while it holds the lock, and begins again if that
-//! has changed. One that finds no entry looks after it has released the lock: an exchange meanwhile makes it begin again,
-//! and only a second one that restores the order, during the same lookup, would stay unseen.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -15,8 +9,8 @@ use larder_resp::Args;
 
 use super::changes::EntryState;
 use super::{
-    Entry, EntryOp, Expiry, HeldLocks, Key, KeyLocks, Object, OutOfMemory, PrefetchBatch, Record, Store,
-    StringEntry, UpdateError, WrongType, held, is_value_of,
+    Entry, EntryOp, Expiry, HeldLocks, Key, Object, OutOfMemory, PrefetchBatch, Record, Store, StringEntry,
+    UpdateError, WrongType, held, is_value_of,
 };
 use crate::observers::Origin;
 use crate::values::large::{self, LARGE_BYTES};
@@ -45,9 +39,8 @@ pub(crate) enum Found<R> {
 #[derive(Clone, Copy)]
 pub(crate) struct Database<'a> {
     pub(super) store: &'a Store,
-    space: u8,
-    /// `None` for whichever database is in the space.
-    index: Option<u8>,
+    /// Its number, which is the space of its keys in the engine.
+    index: u8,
     /// The locks of the transaction that uses it.
     pub(super) held: Option<&'a dyn HeldLocks>,
     pub(super) origin: Origin,
@@ -55,8 +48,8 @@ pub(crate) struct Database<'a> {
 
 impl<'a> Database<'a> {
     #[inline]
-    pub(super) fn new(store: &'a Store, space: u8, index: Option<u8>) -> Self {
-        Database { store, space, index, held: None, origin: Origin::default() }
+    pub(super) fn new(store: &'a Store, index: u8) -> Self {
+        Database { store, index, held: None, origin: Origin::default() }
     }
 
     /// The same database, used in a transaction.
@@ -70,28 +63,9 @@ impl<'a> Database<'a> {
         Database { origin, ..self }
     }
 
-    /// Where its entries are in the engine. It stays the same when databases are exchanged.
-    pub(crate) fn space(&self) -> u8 {
-        self.space
-    }
-
-    /// Whether its entries are there still. This does not change while one of its keys is locked.
-    #[inline]
-    fn is_current(&self) -> bool {
-        self.index.is_none_or(|index| self.store.spaces().of(index) == self.space)
-    }
-
-    /// Locks a key of the database, where that is now.
-    pub(super) fn lock_current(self, name: &[u8]) -> (Self, KeyLocks<'a>) {
-        self.store.in_current_spaces(|spaces| {
-            let db = Database { space: self.index.map_or(self.space, |index| spaces.of(index)), ..self };
-            (db, self.store.lock([db.key(name)]))
-        })
-    }
-
     /// The key of `name` in this database.
     pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
-        Key { space: self.space, name }
+        Key { space: self.index, name }
     }
 
     /// A record of `name` for [`EntryOp::Put`]. Its value is the concatenation of `parts`.
@@ -174,16 +148,7 @@ impl<'a> Database<'a> {
         if let Some(locks) = self.held {
             return held::read(locks, self.key(name), f);
         }
-        let mut f = Some(f);
-        let read_current = |record: &Record| f.take_if(|_| self.is_current()).map(|f| f(record));
-        match self.store.cache.read(self.key(name), read_current) {
-            Some(read @ Some(_)) => read,
-            None if self.is_current() => None,
-            _ => {
-                let (db, locks) = self.lock_current(name);
-                held::read(&locks, db.key(name), f?)
-            }
-        }
+        self.store.cache.read(self.key(name), f)
     }
 
     /// Calls `f` with the record of `name`. Does not count as a use.
@@ -200,17 +165,7 @@ impl<'a> Database<'a> {
         if let Some(locks) = self.held {
             return held::peek(locks, self.key(name), f);
         }
-        let mut f = Some(f);
-        let peek_current =
-            |entry: EntryRef<'_, Record, ()>| f.take_if(|_| self.is_current()).map(|f| f(entry));
-        match self.store.cache.peek_with(&self.key(name), peek_current) {
-            Some(read @ Some(_)) => read,
-            None if self.is_current() => None,
-            _ => {
-                let (db, locks) = self.lock_current(name);
-                held::peek(&locks, db.key(name), f?)
-            }
-        }
+        self.store.cache.peek_with(&self.key(name), f)
     }
 
     /// The bytes that the entry of `name` is charged.
@@ -330,35 +285,13 @@ impl<'a> Database<'a> {
         if let Some(locks) = self.held {
             return self.change_held(locks, key, f);
         }
-        let mut f = Some(f);
         let changed = self.store.cache.update(key, |entry| {
             let before = EntryState::of(entry.as_ref());
-            let (operation, result) = match f.take_if(|_| self.is_current()) {
-                Some(f) => {
-                    let (operation, result) = f(entry);
-                    (operation, Some(result))
-                }
-                None => (raw::UpdateOp::Keep, None),
-            };
+            let (operation, result) = f(entry);
             self.report(key, before, &operation);
             (operation, result)
         });
-        match f {
-            Some(f) => self.change_exchanged(name, f),
-            None => changed.ok().and_then(|changed| changed.result).ok_or(OutOfMemory),
-        }
-    }
-
-    /// The same, after the database was exchanged.
-    #[cold]
-    #[inline(never)]
-    fn change_exchanged<R>(
-        &self,
-        name: &[u8],
-        f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
-    ) -> Result<R, OutOfMemory> {
-        let (db, locks) = self.lock_current(name);
-        db.change_held(&locks, db.key(name), f)
+        changed.map(|changed| changed.result).map_err(|_| OutOfMemory)
     }
 
     /// The same, on these locks.
@@ -371,7 +304,6 @@ impl<'a> Database<'a> {
         let changed = held::update(locks, key, |entry| {
             let before = EntryState::of(entry.as_ref());
             let (operation, result) = f(entry);
-            let operation = moved_to(key, operation);
             self.report(key, before, &operation);
             (operation, result)
         });
@@ -389,7 +321,7 @@ impl<'a> Database<'a> {
     pub(crate) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &Record)) -> u64 {
         let mut visit = |record: &Record| {
             let key = record.key();
-            if key.space == self.space {
+            if key.space == self.index {
                 f(key.name, record);
             }
         };
@@ -403,7 +335,7 @@ impl<'a> Database<'a> {
     /// end. An entry that exists from the first call to the last is removed. In a transaction, one call removes them all.
     pub(crate) fn clear_from(&self, cursor: u64, count: usize, all: bool) -> u64 {
         let keep = |key: Key<'_>| {
-            let is_kept = !all && key.space != self.space;
+            let is_kept = !all && key.space != self.index;
             if !is_kept {
                 self.report_purge(key);
             }
@@ -425,7 +357,7 @@ impl<'a> Database<'a> {
 
     /// The number of entries, and of those with a deadline, including expired ones that are not reclaimed yet.
     pub(crate) fn counts(&self) -> PartitionStats {
-        let partition = usize::from(self.space);
+        let partition = usize::from(self.index);
         match self.held {
             None => self.store.cache.partition_stats(partition),
             Some(locks) => locks.partition_stats(partition),
@@ -435,16 +367,5 @@ impl<'a> Database<'a> {
     /// Entries, including expired ones that are not reclaimed yet.
     pub(crate) fn len(&self) -> usize {
         self.counts().entries as usize
-    }
-}
-
-/// An operation on a key, whose record may have been made for the former space of the database.
-#[inline]
-pub(super) fn moved_to(key: Key<'_>, operation: raw::UpdateOp<Object>) -> raw::UpdateOp<Object> {
-    match operation {
-        raw::UpdateOp::Put(record, ttl) if record.space() != key.space => {
-            raw::UpdateOp::Put(record.with_key(key), ttl)
-        }
-        operation => operation,
     }
 }

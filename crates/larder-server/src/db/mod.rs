@@ -19,7 +19,7 @@ pub(crate) mod sorted_sets;
 mod undo;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use larder_engine::{Cause, raw};
@@ -71,17 +71,12 @@ pub struct Store {
     cache: raw::Cache<Object>,
     time: Arc<CachedTime>,
     clock: ServerClock,
-    /// The space of each database in the engine, four bits each; `SWAPDB` exchanges two of them.
-    spaces: Arc<AtomicU64>,
     /// The position in [`MemoryPolicy::ALL`] of the policy.
     policy: Arc<AtomicU8>,
     limit: Arc<MemoryLimit>,
     /// Those who are told of changes.
     pub(crate) observers: Arc<Observers>,
 }
-
-/// Database 0 has space 0, and so on.
-const INITIAL_SPACES: u64 = 0xfedc_ba98_7654_3210;
 
 impl Store {
     /// An empty keyspace of at most `max_memory` bytes; `None` means half of the memory of the machine or the cgroup.
@@ -101,8 +96,6 @@ impl Store {
         }
         let observers = Arc::<Observers>::default();
         let listener_observers = Arc::clone(&observers);
-        let spaces = Arc::new(AtomicU64::new(INITIAL_SPACES));
-        let listener_spaces = Arc::clone(&spaces);
         let time = Arc::new(CachedTime::new());
         let cache = raw::Cache::builder()
             .weight(bytes, |record, ()| charge(record))
@@ -119,16 +112,14 @@ impl Store {
             .loss_listener(move |record: &Record, cause| {
                 if listener_observers.is_active() {
                     let event = if cause == Cause::Expired { Event::Expired } else { Event::Evicted };
-                    let spaces = Spaces(listener_spaces.load(Ordering::Relaxed));
-                    let key = record.key();
-                    listener_observers.lost(key.name, spaces.database(key.space), event);
+                    listener_observers.lost(record.key(), event);
                 }
             })
             .clock(CachedTime::clock(&time))
             .build()?;
         let policy = Arc::new(AtomicU8::new(MemoryPolicy::default() as u8));
         let limit = Arc::new(MemoryLimit::new(bytes));
-        Ok(Store { cache, time, clock: ServerClock::new(0), spaces, policy, limit, observers })
+        Ok(Store { cache, time, clock: ServerClock::new(0), policy, limit, observers })
     }
 
     /// Walks the whole keyspace, and panics if its parts do not agree or an entry is charged other than it is long.
@@ -217,43 +208,7 @@ impl Store {
 
     #[inline]
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        Database::new(self, self.spaces().of(index), Some(index))
-    }
-
-    /// Whichever database is in a space: see [`Database::space`].
-    pub(crate) fn space(&self, space: u8) -> Database<'_> {
-        Database::new(self, space, None)
-    }
-
-    /// The spaces of all databases. They change only while all keys are locked.
-    #[inline]
-    pub(crate) fn spaces(&self) -> Spaces {
-        Spaces(self.spaces.load(Ordering::Relaxed))
-    }
-
-    /// Calls `f`, which locks keys or reads them, with the spaces of all databases: again if databases were exchanged
-    /// meanwhile, because they had other keys then.
-    #[inline]
-    pub(crate) fn in_current_spaces<R>(&self, mut f: impl FnMut(Spaces) -> R) -> R {
-        loop {
-            let spaces = self.spaces();
-            let result = f(spaces);
-            if self.spaces() == spaces {
-                return result;
-            }
-        }
-    }
-
-    /// Exchanges two databases. All keys must be locked, so that no transaction sees a part of it.
-    pub(crate) fn swap_databases(&self, first: u8, second: u8) {
-        if first != second {
-            let spaces = self.spaces();
-            let swapped = [first, second].map(|database| spaces.of(database));
-            self.observers.swapped(swapped);
-            let changed = u64::from(swapped[0] ^ swapped[1]);
-            // Nobody else exchanges databases: all keys are locked.
-            self.spaces.fetch_xor(changed << (4 * first) ^ changed << (4 * second), Ordering::Relaxed);
-        }
+        Database::new(self, index)
     }
 }
 
@@ -277,23 +232,6 @@ fn charge(record: &Record) -> u64 {
 /// Whether the value of a record is this very one, and not another with the same bytes.
 pub(crate) fn is_value_of(record: &Record, value: &Arc<[u8]>) -> bool {
     record.share().is_some_and(|shared| Arc::ptr_eq(&shared, value))
-}
-
-/// The space of each database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Spaces(u64);
-
-impl Spaces {
-    /// The space of a database.
-    #[inline]
-    pub(crate) fn of(self, database: u8) -> u8 {
-        (self.0 >> (4 * database)) as u8 & 0xf
-    }
-
-    /// The database that has this space.
-    fn database(self, space: u8) -> u8 {
-        (0..DATABASE_COUNT as u8).find(|database| self.of(*database) == space).unwrap_or(0)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 use larder_engine::raw::{self, Key, UpdateOp};
 
 use super::changes::EntryState;
-use super::database::moved_to;
 use super::held::{self, HeldLocks};
 use super::{Database, Object, OutOfMemory, Record, Store, charge};
 
@@ -56,8 +55,8 @@ impl Database<'_> {
         if let Some(locks) = self.held {
             return self.change_locked(locks, self.key(name), f);
         }
-        let (db, locks) = self.lock_current(name);
-        db.change_locked(&locks, db.key(name), f)
+        let key = self.key(name);
+        self.change_locked(&self.store.lock([key]), key, f)
     }
 
     /// The same, on these locks.
@@ -71,7 +70,7 @@ impl Database<'_> {
         let changed = held::update(locks, key, |entry| {
             before = EntryState::of(entry.as_ref());
             let (operation, result) = f(entry);
-            match moved_to(key, operation) {
+            match operation {
                 UpdateOp::Put(record, ttl) => {
                     to_put = Some((record, ttl));
                     (UpdateOp::Keep, result)

@@ -9,7 +9,7 @@ use super::{Event, Kind, Observers, Origin};
 /// A change, or a message, of which observers are told.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    Changed { space: u8, name: Box<[u8]>, database: u8, event: Event, origin: Origin },
+    Changed { space: u8, name: Box<[u8]>, event: Event, origin: Origin },
     Purged { space: u8, name: Box<[u8]>, origin: Origin },
     FlushBegins(Origin),
     FlushEnds(Origin),
@@ -66,8 +66,8 @@ impl Deferred {
 impl Observers {
     pub(crate) fn tell(&self, notice: Notice) {
         match notice {
-            Notice::Changed { space, name, database, event, origin } => {
-                self.changed(Key { space, name: &name }, database, event, origin);
+            Notice::Changed { space, name, event, origin } => {
+                self.changed(Key { space, name: &name }, event, origin);
             }
             Notice::Purged { space, name, origin } => self.purged(Key { space, name: &name }, origin),
             Notice::FlushBegins(origin) => self.flush_begins(origin),

@@ -59,16 +59,16 @@ impl Observers {
     }
 
     /// A key changes. Its shard is locked.
-    pub(crate) fn changed(&self, key: Key<'_>, database: u8, event: Event, origin: Origin) {
+    pub(crate) fn changed(&self, key: Key<'_>, event: Event, origin: Origin) {
         self.watches.mark(key);
         self.tracking.invalidate(key.name, origin.client);
-        self.notifications.publish(&self.channels, database, key.name, event, origin.command);
+        self.notifications.publish(&self.channels, key, event, origin.command);
     }
 
     /// An entry expires or is evicted. Its shard is locked.
-    pub(crate) fn lost(&self, name: &[u8], database: u8, event: Event) {
-        self.tracking.invalidate(name, 0);
-        self.notifications.publish(&self.channels, database, name, event, None);
+    pub(crate) fn lost(&self, key: Key<'_>, event: Event) {
+        self.tracking.invalidate(key.name, 0);
+        self.notifications.publish(&self.channels, key, event, None);
     }
 
     /// The letters of `notify-keyspace-events`.
@@ -115,13 +115,6 @@ impl Observers {
             _ => return,
         }
         *is_tracking = !*is_tracking;
-    }
-
-    /// Two spaces are exchanged. All shards are locked.
-    pub(crate) fn swapped(&self, spaces: [u8; 2]) {
-        self.watches.mark_spaces(spaces);
-        self.tracking.invalidate_all_keys(0);
-        self.tracking.invalidate_all_prefixes(0);
     }
 
     fn add(&self, keys: usize) {

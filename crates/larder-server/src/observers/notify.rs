@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::channels::{Channels, Kind};
 use crate::cmd;
+use larder_engine::raw::Key;
 
 /// The letters of `notify-keyspace-events`, in the order in which they are shown. Letters of types that this server does
 /// not have are accepted.
@@ -75,20 +76,13 @@ impl Notifications {
     }
 
     /// Publishes an event of a key. `command` is the index of the command that causes it.
-    pub(super) fn publish(
-        &self,
-        channels: &Channels,
-        database: u8,
-        name: &[u8],
-        event: Event,
-        command: Option<usize>,
-    ) {
+    pub(super) fn publish(&self, channels: &Channels, key: Key<'_>, event: Event, command: Option<usize>) {
         if self.classes() == 0 {
             return;
         }
         let command = command.and_then(|index| cmd::commands().get(index));
         let (command, group) = command.map_or(("", ""), |spec| (spec.name, spec.group));
-        let send = |letter, event| self.send(channels, database, name, letter, event);
+        let send = |letter, event| self.send(channels, key, letter, event);
         match event {
             Event::Stored { is_new, is_timed } => {
                 let event = store_event(command);
@@ -118,16 +112,16 @@ impl Notifications {
         }
     }
 
-    fn send(&self, channels: &Channels, database: u8, name: &[u8], letter: u8, event: &str) {
+    fn send(&self, channels: &Channels, key: Key<'_>, letter: u8, event: &str) {
         let classes = self.classes();
         if classes & class(letter) == 0 {
             return;
         }
         for (letter, label, subject, message) in
-            [(b'K', "keyspace", name, event.as_bytes()), (b'E', "keyevent", event.as_bytes(), name)]
+            [(b'K', "keyspace", key.name, event.as_bytes()), (b'E', "keyevent", event.as_bytes(), key.name)]
         {
             if classes & class(letter) != 0 {
-                let channel = [format!("__{label}@{database}__:").as_bytes(), subject].concat();
+                let channel = [format!("__{label}@{}__:", key.space).as_bytes(), subject].concat();
                 channels.publish(Kind::Channel, &channel, message);
             }
         }

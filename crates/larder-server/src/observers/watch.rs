@@ -41,16 +41,6 @@ impl WatchTable {
                 .for_each(|watcher| watcher.mark.store(true, Ordering::Relaxed));
         }
     }
-
-    /// Marks those who watch any key in one of these spaces, which are exchanged.
-    pub(super) fn mark_spaces(&self, spaces: [u8; 2]) {
-        let by_name = self.by_name.lock();
-        by_name
-            .values()
-            .flatten()
-            .filter(|watcher| spaces.contains(&watcher.space))
-            .for_each(|watcher| watcher.mark.store(true, Ordering::Relaxed));
-    }
 }
 
 /// The keys that one connection watches. Dropping this unwatches them.
@@ -83,11 +73,6 @@ impl Watches {
     /// The keys, and whether each had an entry when it was watched.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Key<'_>, bool)> {
         self.keys.iter().map(|((space, name), existed)| (Key { space: *space, name }, *existed))
-    }
-
-    /// Marks it as if one of the keys were written.
-    pub(crate) fn mark(&self) {
-        self.mark.store(true, Ordering::Relaxed);
     }
 
     /// Whether one of the keys was written. Their locks must be held.

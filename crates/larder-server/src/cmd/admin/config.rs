@@ -214,7 +214,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     }
     cx.session.set_limited(!cx.state.store.evicts_all());
     // What exceeds a lower limit is evicted before the reply, while other connections have their turns.
-    cx.session.visit = Some(Visit::new(cx, Purpose::Evict, 0, usize::MAX));
+    cx.session.visit = Some(Visit::new(Purpose::Evict, 0, usize::MAX));
     Ok(())
 }
 

@@ -33,8 +33,7 @@ pub(crate) fn time(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn dbsize(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
-    let keys = cx.in_current_database(|db| db.len());
-    cx.integer(keys as i64)
+    cx.integer(cx.db().len() as i64)
 }
 
 pub(crate) fn role(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
@@ -67,7 +66,7 @@ pub(crate) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
     check_mode(args)?;
     cx.tell(Notice::FlushBegins(cx.origin()));
-    cx.session.visit = Some(Visit::new(cx, Purpose::Flush { all }, 0, usize::MAX));
+    cx.session.visit = Some(Visit::new(Purpose::Flush { all }, 0, usize::MAX));
     Ok(())
 }
 

@@ -250,10 +250,8 @@ impl<'a> Request<'a> {
         if locks_all {
             return store.lock_everything();
         }
-        store.in_current_spaces(|spaces| {
-            let space = spaces.of(cx.session.database());
-            store.lock(self.keys().map(|name| Key { space, name }))
-        })
+        let space = cx.session.database();
+        store.lock(self.keys().map(|name| Key { space, name }))
     }
 
     /// Runs the script once, and restores what it has changed of the connection.

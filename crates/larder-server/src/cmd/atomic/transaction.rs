@@ -13,7 +13,7 @@ use crate::cmd::options::database_index;
 use crate::cmd::spec::{CommandSpec, Flags};
 use crate::cmd::table::TABLE;
 use crate::cmd::{CommandError, Context, Outcome, answer, run, special};
-use crate::db::{Key, KeyLocks, Spaces};
+use crate::db::{Key, KeyLocks};
 use crate::observers::Watches;
 use crate::state::ServerState;
 use crate::values::large;
@@ -108,16 +108,10 @@ pub(crate) fn watch(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if cx.session.transaction().is_some() {
         return Err(CommandError::Fixed("ERR WATCH inside MULTI is not allowed"));
     }
-    let store = &cx.state.store;
-    let (spaces, observers) = (store.spaces(), &store.observers);
-    let db = cx.space(spaces.of(cx.session.database()));
+    let (db, observers) = (cx.db(), &cx.state.store.observers);
     let watches = cx.session.watches.get_or_insert_with(|| Box::new(Watches::new(Arc::clone(observers))));
     for name in args.skip(1).iter() {
         watches.add(db.key(name), || db.contains(name));
-    }
-    // Databases that were exchanged before the keys were watched have other keys, and the exchange has marked nobody.
-    if store.spaces() != spaces {
-        watches.mark();
     }
     cx.ok()
 }
@@ -187,13 +181,11 @@ fn has_changed(watches: &Watches, locks: &KeyLocks<'_>) -> bool {
 /// Locks the keys of all commands, and the watched ones.
 fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> KeyLocks<'a> {
     let store = &cx.state.store;
-    store.in_current_spaces(|spaces| {
-        let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
-        match keys(spaces, transaction, cx.session.database()) {
-            Some(keys) => store.lock(keys.into_iter().chain(watched)),
-            None => store.lock_everything(),
-        }
-    })
+    let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
+    match keys(transaction, cx.session.database()) {
+        Some(keys) => store.lock(keys.into_iter().chain(watched)),
+        None => store.lock_everything(),
+    }
 }
 
 /// Locks the keys of one command, if they are known and not locked yet.
@@ -202,7 +194,8 @@ pub(crate) fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<
         return None;
     }
     let names = spec.keys_of(args).unwrap_or_default();
-    Some(cx.in_current_database(|db| cx.state.store.lock(names.iter().map(|name| db.key(name)))))
+    let db = cx.db();
+    Some(cx.state.store.lock(names.into_iter().map(|name| db.key(name))))
 }
 
 pub(crate) fn uses_keys(spec: &CommandSpec) -> bool {
@@ -215,7 +208,7 @@ pub(crate) fn has_other_keys(spec: &CommandSpec) -> bool {
 }
 
 /// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
-fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> Option<Vec<Key<'a>>> {
+fn keys(transaction: &Transaction, mut database: u8) -> Option<Vec<Key<'_>>> {
     let mut keys = Vec::new();
     for (spec, args) in transaction.iter() {
         if has_other_keys(spec) {
@@ -224,7 +217,7 @@ fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> O
         if uses_keys(spec) {
             // Without a valid number of keys the command fails before it uses any.
             let names = spec.keys_of(args).unwrap_or_default();
-            keys.extend(names.into_iter().map(|name| Key { space: spaces.of(database), name }));
+            keys.extend(names.into_iter().map(|name| Key { space: database, name }));
         }
         if spec.name == "select"
             && let Ok(selected) = database_index(&args[1])
@@ -233,41 +226,4 @@ fn keys<'a>(spaces: Spaces, transaction: &'a Transaction, mut database: u8) -> O
         }
     }
     Some(keys)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use super::*;
-    use crate::cmd::test_support::{state, with_request};
-
-    /// The exchange had marked those who watched keys before, and `WATCH` added keys of the former database after that.
-    #[test]
-    fn watch_during_an_exchange_of_databases_is_marked_or_on_the_right_keys() {
-        // It takes the longer to be in the table.
-        let request = format!("WATCH {}", "k".repeat(32 << 10));
-        let (state, done) = (state(), AtomicBool::new(false));
-        let mut wrong = 0;
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    let _locks = state.store.lock_everything();
-                    state.store.swap_databases(0, 1);
-                }
-            });
-            for _ in 0..1_000 {
-                let is_right = with_request(&state, &request, |cx, args| {
-                    watch(cx, args).expect("not in a transaction");
-                    let watches = cx.session.watches.take().expect("just watched");
-                    let _locks = state.store.lock_everything();
-                    let space = state.store.spaces().of(0);
-                    watches.is_marked() || watches.keys().all(|(key, _)| key.space == space)
-                });
-                wrong += usize::from(!is_right);
-            }
-            done.store(true, Ordering::Relaxed);
-        });
-        assert_eq!(wrong, 0);
-    }
 }

@@ -70,7 +70,7 @@ impl Closing {
         if self.open.is_empty() || cx.held.is_some() {
             self.end(cx);
         } else {
-            cx.session.visit = Some(Visit::new(cx, Purpose::Close(self), 0, usize::MAX));
+            cx.session.visit = Some(Visit::new(Purpose::Close(self), 0, usize::MAX));
         }
         Ok(())
     }

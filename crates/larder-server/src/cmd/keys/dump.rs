@@ -49,7 +49,7 @@ pub(crate) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let _building = cx.state.building.begin(payload.len(), cx.state.store.max_memory())?;
         let restore = LongRestore::new(payload, most);
         let restore = Box::new(LargeRestore { name: name.into(), restore, place, _building });
-        cx.session.visit = Some(Visit::new(cx, Purpose::Restore(restore), 0, usize::MAX));
+        cx.session.visit = Some(Visit::new(Purpose::Restore(restore), 0, usize::MAX));
         return Ok(());
     }
     let value = rdb::restore(&args[3], most)?;

@@ -21,7 +21,7 @@ pub(crate) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn start(cx: &mut Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Outcome {
-    cx.session.visit = Some(Visit::new(cx, purpose, cursor, count));
+    cx.session.visit = Some(Visit::new(purpose, cursor, count));
     Ok(())
 }
 

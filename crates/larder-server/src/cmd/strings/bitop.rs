@@ -26,14 +26,14 @@ pub(crate) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         b"not" => return Err(CommandError::Fixed("ERR BITOP NOT must be called with a single source key.")),
         _ => return Err(CommandError::Syntax),
     };
-    let (db, mut locked) = cx.lock(|| args.skip(2).iter());
+    let (db, mut locked) = cx.lock(args.skip(2).iter());
     let combined = operation.combine_all(&mut locked, db, args.skip(3).iter(), LARGE_BYTES)?;
     let Some(result) = combined else {
         let sources = args.skip(3).iter().map(|name| Source::read(&mut locked, db, name));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         drop(locked);
         let combination = Box::new(LargeCombination::new(cx, operation, &args[2], sources)?);
-        cx.session.visit = Some(Visit::new(cx, Purpose::Combine(combination), 0, usize::MAX));
+        cx.session.visit = Some(Visit::new(Purpose::Combine(combination), 0, usize::MAX));
         return Ok(());
     };
     let length = result.len();
@@ -224,7 +224,7 @@ impl LargeCombination {
     /// Stores the result and returns its length.
     fn store(&self, cx: &Context<'_>, result: Arc<[u8]>) -> Result<usize, CommandError> {
         let names = self.sources.iter().map(|source| &*source.name);
-        let (db, mut locked) = cx.lock(|| names.clone().chain([&*self.destination]));
+        let (db, mut locked) = cx.lock(names.clone().chain([&*self.destination]));
         let is_current = self.sources.iter().all(|source| source.is_current(&mut locked, db));
         let result = if is_current {
             result

@@ -125,7 +125,7 @@ pub(crate) fn begin_large(
 ) -> Outcome {
     let building = cx.state.building.begin(0, limits.memory_bytes)?;
     let edit = LargeEdit::begin(name, change, former, limits, building, finish)?;
-    cx.session.visit = Some(Visit::new(cx, Purpose::Edit(edit), 0, usize::MAX));
+    cx.session.visit = Some(Visit::new(Purpose::Edit(edit), 0, usize::MAX));
     Ok(())
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn pfcount(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn count_union(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut registers = hll::no_registers();
-    let (db, mut locked) = cx.lock(|| args.skip(1).iter());
+    let (db, mut locked) = cx.lock(args.skip(1).iter());
     for name in args.skip(1).iter() {
         let merged = locked.get(db.key(name), |value| {
             hll::check(value).and_then(|()| hll::merge_into(&mut registers, value))
@@ -83,7 +83,7 @@ fn count_union(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(crate) fn pfmerge(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (mut registers, mut is_any_dense) = (hll::no_registers(), false);
-    let (db, mut locked) = cx.lock(|| args.skip(1).iter());
+    let (db, mut locked) = cx.lock(args.skip(1).iter());
     let to = db.key(&args[1]);
     for name in args.skip(1).iter() {
         let merged = locked.get(db.key(name), |value| {

@@ -47,7 +47,7 @@ impl LargeRead {
         work: Work,
     ) -> Outcome {
         let read = Box::new(LargeRead { name: name.into(), value, left: bytes, work });
-        cx.session.visit = Some(Visit::new(cx, Purpose::Read(read), 0, usize::MAX));
+        cx.session.visit = Some(Visit::new(Purpose::Read(read), 0, usize::MAX));
         Ok(())
     }
 

@@ -107,7 +107,7 @@ fn for_each_key<'a>(
     mut f: impl FnMut(&mut Context<'a>, &mut LockedKeys<'_>, Key<'_>),
 ) {
     let names = args.skip(1);
-    let (db, mut locked) = cx.lock(|| names.iter());
+    let (db, mut locked) = cx.lock(names.iter());
     for (index, name) in names.iter().enumerate() {
         if index % PREFETCHED_KEYS == 0 {
             prefetch(db, names.skip(index));
@@ -147,10 +147,9 @@ fn lock_and_record<'a>(
     cx: &Context<'a>,
     pairs: Args<'_>,
 ) -> Result<(Database<'a>, LockedKeys<'a>, Vec<Record>), CommandError> {
-    cx.in_current_database(|db| {
-        let records = records(cx, db, pairs)?;
-        Ok((db, db.lock(names(pairs)), records))
-    })
+    let db = cx.db();
+    let records = records(cx, db, pairs)?;
+    Ok((db, db.lock(names(pairs)), records))
 }
 
 /// The records of all pairs. An error if they cannot be in the store together: nothing has changed then.

@@ -48,7 +48,7 @@ pub(crate) fn zdiffstore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(crate) fn zintercard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let request = Request::parse(args.skip(1), Operation::Intersection, Purpose::Count, "zintercard")?;
-    let (db, mut locked) = cx.lock(|| request.names.iter().copied());
+    let (db, mut locked) = cx.lock(request.names.iter().copied());
     let (result, options) = request.run(db, &mut locked)?;
     drop(locked);
     cx.integer(result.len().min(options.limit) as i64)
@@ -56,7 +56,7 @@ pub(crate) fn zintercard(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn reply(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &str) -> Outcome {
     let request = Request::parse(args.skip(1), operation, Purpose::Reply, command)?;
-    let (db, mut locked) = cx.lock(|| request.names.iter().copied());
+    let (db, mut locked) = cx.lock(request.names.iter().copied());
     let (result, options) = request.run(db, &mut locked)?;
     drop(locked);
     MemberWriter::new(cx, options.with_scores).write_range(&result, 0..result.len(), false);
@@ -65,7 +65,7 @@ fn reply(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &s
 
 fn store(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &str) -> Outcome {
     let request = Request::parse(args.skip(2), operation, Purpose::Store, command)?;
-    let (db, mut locked) = cx.lock(|| request.names.iter().copied().chain([&args[1]]));
+    let (db, mut locked) = cx.lock(request.names.iter().copied().chain([&args[1]]));
     let to = db.key(&args[1]);
     let (result, _) = request.run(db, &mut locked)?;
     let members = result.len();

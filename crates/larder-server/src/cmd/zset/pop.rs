@@ -85,7 +85,7 @@ pub(crate) fn zmpop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(CommandError::Syntax);
     }
     let names = || args.skip(2).iter().take(key_count);
-    let (db, mut locked) = cx.lock(names);
+    let (db, mut locked) = cx.lock(names());
     for name in names() {
         let mut writer = MemberWriter::new(cx, true);
         let popped = locked.edit_sorted_set(db.key(name), |set| {

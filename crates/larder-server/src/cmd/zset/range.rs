@@ -65,7 +65,7 @@ fn reply(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Outcome {
 
 pub(crate) fn zrangestore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let query = Query::parse(args.skip(3), Form { by: None, reversed: None, stores: true })?;
-    let (db, mut locked) = cx.lock(|| [&args[1], &args[2]]);
+    let (db, mut locked) = cx.lock([&args[1], &args[2]]);
     let (to, from) = (db.key(&args[1]), db.key(&args[2]));
     let copy = locked.sorted_set(from, |set| copy_range(set, query.find(set), query.reversed))?;
     let members = copy.as_ref().map_or(0, SortedSet::len);

@@ -47,23 +47,6 @@ fn edit_begins_again_if_the_value_was_replaced_meanwhile() {
     assert!(two.receive().starts_with(b"-WRONGTYPE"));
 }
 
-/// The new value was stored in the other database, whose clients had seen the former value there.
-#[test]
-fn edit_follows_its_database_if_that_is_exchanged() {
-    let mut two = Two::new();
-    let value = pattern(VALUE_BYTES);
-    two.set("large", &value);
-    two.send(b"APPEND large tail\r\n");
-    two.other.write_all(b"SWAPDB 0 1\r\n").unwrap();
-    while two.event_loop.yielding == [0] {
-        two.turns();
-    }
-    assert_eq!(two.receive(), b":4\r\n");
-    assert_eq!(two.value("large"), Some(b"tail".to_vec()));
-    let other = two.event_loop.state.store.database(1);
-    assert_eq!(other.get(b"large", |stored| stored == value), Ok(Some(true)));
-}
-
 #[test]
 fn edit_ends_although_its_value_is_replaced_all_the_time() {
     let end = VALUE_BYTES - 1;
