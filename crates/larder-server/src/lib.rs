@@ -46,17 +46,19 @@ mod observers;
 #[cfg(feature = "scripts")]
 mod script;
 mod server;
+mod spec;
 mod state;
 mod stats;
 mod system;
 mod values;
 
-pub use cmd::{CommandSpec, commands};
+pub use cmd::commands;
 pub use config::{ByteSize, Config, Password};
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::ServerError;
 
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use server::Server;
+pub use spec::CommandSpec;
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};
 pub use system::raise_open_files;

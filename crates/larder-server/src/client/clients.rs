@@ -13,8 +13,8 @@ use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
 use super::mailbox::{Mailbox, OutputLimits, Posted};
-use crate::cmd;
 use crate::net::inbox::{Inbox, Message};
+use crate::spec::CommandSpec;
 use crate::system::Moment;
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
@@ -76,11 +76,12 @@ impl Client {
         self.active_ms.store(now.ms_since(self.connected_at), Ordering::Relaxed);
     }
 
-    pub(crate) fn record_activity(&self, now: Moment, command: Option<usize>, queued: Option<usize>) {
+    /// The connection has had a turn: its last command so far, and the number of commands that wait for `EXEC`.
+    pub(crate) fn record_activity(&self, now: Moment, command: Option<&CommandSpec>, queued: Option<usize>) {
         self.set_active(now);
         self.queued_commands.store(queued.map_or(-1, |count| count as i32), Ordering::Relaxed);
-        if let Some(index) = command {
-            self.last_command.store(index as u16, Ordering::Relaxed);
+        if let Some(spec) = command {
+            self.last_command.store(spec.index.into(), Ordering::Relaxed);
         }
     }
 
@@ -261,11 +262,17 @@ impl Client {
         if set.is_empty() { "N".to_owned() } else { set }
     }
 
+    /// The last command among these, which are all.
+    fn last_command<'c>(&self, commands: &'c [CommandSpec]) -> Option<&'c CommandSpec> {
+        commands.get(usize::from(self.last_command.load(Ordering::Relaxed)))
+    }
+
     /// Appends the connection's line of `CLIENT LIST`, with the fields of Redis. Those that say nothing here are constant.
-    pub(crate) fn write_line(&self, line: &mut String) {
+    /// `commands` are all commands.
+    pub(crate) fn write_line(&self, line: &mut String, commands: &[CommandSpec]) {
         let (age, idle) = (self.age(), self.idle(Moment::now()));
         let names = self.names();
-        let command = cmd::name_of(usize::from(self.last_command.load(Ordering::Relaxed))).unwrap_or("NULL");
+        let command = self.last_command(commands).map_or("NULL", |spec| spec.name);
         let redirect = self.redirect.load(Ordering::Relaxed);
         let [channels, patterns, shard_channels] = self.subscriptions();
         let unread_bytes = self.mailbox.unread_bytes();

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use larder_resp::Protocol;
 
-use super::{Tracking, Transaction, Visit};
+use super::atomic::transaction::Transaction;
+use super::connection::client_tracking::Tracking;
+use super::visit::Visit;
 use crate::client::{Client, Names};
 use crate::observers::{Subscriptions, Watches};
+use crate::spec::CommandSpec;
 use crate::values::large::LargeReplies;
 
 /// How a command ends the turn of its connection.
@@ -43,8 +46,8 @@ pub(crate) struct Session {
     pub(crate) large_replies: LargeReplies,
     /// Where the reply to the present request begins in the buffer of replies.
     pub(crate) reply_start: usize,
-    /// Index in the command table of the last executed command.
-    pub(crate) last_command: Option<usize>,
+    /// The last executed command.
+    pub(crate) last_command: Option<&'static CommandSpec>,
     /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
     transaction: Option<Box<Transaction>>,
     /// The keys that the next transaction depends on.

@@ -1,7 +1,7 @@
 //! Commands that visit every entry, or every byte of a large value, in slices, or wait for other threads: other connections
 //! of the thread get their turns in between.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use larder_glob::{Pattern, PatternError};
 use larder_resp::Encoder;
@@ -159,6 +159,47 @@ impl Visit {
             | Purpose::Combine(_)
             | Purpose::Close(_) => {}
         }
+    }
+}
+
+/// Continues the command that visits entries, for one slice. Returns whether it has ended and written its reply.
+pub(crate) fn continue_visit(cx: &mut Context<'_>, mut visit: Box<Visit>) -> bool {
+    let start = cx.out.len();
+    let counters = cx.session.last_command.map(|spec| cx.counters(spec));
+    let started = visit.time.map(|_| Instant::now());
+    if cx.held.is_none() {
+        cx.session.reply_start = start;
+    }
+    let ended =
+        visit.run_slice(cx).and_then(|ended| cx.check_reply(0).map(|()| ended)).unwrap_or_else(|error| {
+            counters.into_iter().for_each(|counters| counters.errors.add(1));
+            cx.reply_error(start, &error);
+            true
+        });
+    if let Some((time, started)) = visit.time.as_mut().zip(started) {
+        *time += started.elapsed();
+        counters.filter(|_| ended).into_iter().for_each(|counters| counters.record(*time));
+    }
+    if !ended {
+        cx.session.visit = Some(visit);
+        return false;
+    }
+    if visit.is_muted {
+        cx.truncate_replies(start);
+    }
+    if cx.session.receives_messages() && cx.held.is_none() {
+        if !visit.is_about_start() {
+            cx.take_mail(start);
+        }
+        cx.write_own_invalidations();
+    }
+    true
+}
+
+/// Runs the command that is not at its end, if there is one, to its end.
+pub(super) fn finish(cx: &mut Context<'_>) {
+    while let Some(visit) = cx.session.visit.take() {
+        continue_visit(cx, visit);
     }
 }
 

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use larder_engine::raw::Key;
 use parking_lot::Mutex;
 
+use crate::spec::CommandSpec;
+
 pub(crate) use channels::{Channels, Kind, Subscriptions};
 pub(crate) use deferred::{Deferred, Notice};
 use notify::Notifications;
@@ -31,8 +33,7 @@ pub(crate) use watch::Watches;
 pub(crate) struct Origin {
     /// The address of the state of the connection; 0 for the server itself.
     pub(crate) client: usize,
-    /// The index of the command in the table.
-    pub(crate) command: Option<usize>,
+    pub(crate) command: Option<&'static CommandSpec>,
 }
 
 /// All observers of a keyspace.

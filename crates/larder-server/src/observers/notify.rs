@@ -4,9 +4,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::channels::{Channels, Kind};
-use crate::cmd;
 use larder_engine::raw::Key;
+
+use super::channels::{Channels, Kind};
+use crate::spec::CommandSpec;
 
 /// The letters of `notify-keyspace-events`, in the order in which they are shown. Letters of types that this server does
 /// not have are accepted.
@@ -75,12 +76,17 @@ impl Notifications {
         text
     }
 
-    /// Publishes an event of a key. `command` is the index of the command that causes it.
-    pub(super) fn publish(&self, channels: &Channels, key: Key<'_>, event: Event, command: Option<usize>) {
+    /// Publishes an event of a key. `command` causes it, if one does.
+    pub(super) fn publish(
+        &self,
+        channels: &Channels,
+        key: Key<'_>,
+        event: Event,
+        command: Option<&CommandSpec>,
+    ) {
         if self.classes() == 0 {
             return;
         }
-        let command = command.and_then(|index| cmd::commands().get(index));
         let (command, group) = command.map_or(("", ""), |spec| (spec.name, spec.group));
         let send = |letter, event| self.send(channels, key, letter, event);
         match event {

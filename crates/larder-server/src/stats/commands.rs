@@ -12,7 +12,6 @@ use larder_engine::stats::{Histogram, HistogramSnapshot};
 use parking_lot::Mutex;
 
 use super::OwnCounter;
-use crate::cmd;
 
 /// So many calls of a command on a thread are all measured.
 const ALL_MEASURED: u64 = 64;
@@ -42,9 +41,9 @@ impl CommandCounters {
         CommandCounters { all_measured: AtomicU64::new(ALL_MEASURED), ..CommandCounters::default() }
     }
 
-    /// The counters of all commands of one thread.
-    pub(crate) fn of_all() -> Box<[CommandCounters]> {
-        cmd::commands().iter().map(|_| CommandCounters::new()).collect()
+    /// The counters of so many commands, on one thread.
+    pub(crate) fn of_all(commands: usize) -> Box<[CommandCounters]> {
+        (0..commands).map(|_| CommandCounters::new()).collect()
     }
 
     /// The next calls are all measured, as the first ones.
@@ -173,8 +172,9 @@ impl CommandStats {
 }
 
 fn sum<'a>(threads: impl Iterator<Item = &'a [CommandCounters]>) -> Vec<CommandTotals> {
-    let mut totals = vec![CommandTotals::default(); cmd::commands().len()];
+    let mut totals = Vec::new();
     for thread in threads {
+        totals.resize(thread.len(), CommandTotals::default());
         totals.iter_mut().zip(thread).for_each(|(totals, counters)| totals.add(counters));
     }
     totals

@@ -12,6 +12,7 @@ use larder_engine::stats::{Counter, Histogram, HistogramSnapshot, MissCauses, To
 use parking_lot::Mutex;
 
 use crate::db::Store;
+use crate::spec::CommandSpec;
 use crate::system::Moment;
 use commands::CommandStats;
 pub(crate) use commands::{CommandCounters, CommandTotals};
@@ -95,14 +96,14 @@ pub(crate) struct ThreadStats {
 }
 
 impl ThreadStats {
-    fn new() -> Self {
-        ThreadStats { each_command: CommandCounters::of_all(), ..ThreadStats::default() }
+    fn new(commands: usize) -> Self {
+        ThreadStats { each_command: CommandCounters::of_all(commands), ..ThreadStats::default() }
     }
 
-    /// The counters of the command at `index` of the table.
+    /// The counters of a command.
     #[inline]
-    pub(crate) fn command(&self, index: usize) -> &CommandCounters {
-        &self.each_command[index]
+    pub(crate) fn command(&self, spec: &CommandSpec) -> &CommandCounters {
+        &self.each_command[usize::from(spec.index)]
     }
 
     /// Adds the counts of one wake-up. Only the thread itself may call it.
@@ -175,10 +176,11 @@ pub(crate) struct Totals {
 }
 
 impl Stats {
-    pub(crate) fn new(threads: usize) -> Self {
+    /// Those of so many threads, for so many commands.
+    pub(crate) fn new(threads: usize, commands: usize) -> Self {
         Stats {
             started: Moment::now(),
-            threads: (0..threads).map(|_| ThreadStats::new()).collect(),
+            threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(),
             accepted: Counter::new(),
             rejected: Counter::new(),
             panics: Counter::new(),

@@ -7,14 +7,14 @@ use larder_resp::{Args, Encoder};
 
 use super::key_access::key_access;
 use crate::cmd::help::help;
-use crate::cmd::spec::CommandSpec;
-use crate::cmd::table::{TABLE, find};
+use crate::cmd::table::{SPECS, find};
 use crate::cmd::{CommandError, Context, Outcome};
+use crate::spec::CommandSpec;
 
 pub(crate) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(subcommand) = args.get(1) else { return info(cx, args.skip(1)) };
     match subcommand.to_ascii_lowercase().as_slice() {
-        b"count" if args.len() == 2 => cx.integer(TABLE.len() as i64),
+        b"count" if args.len() == 2 => cx.integer(SPECS.len() as i64),
         b"count" => Err(CommandError::Arity("command|count")),
         b"info" => info(cx, args.skip(2)),
         b"docs" => docs(cx, args.skip(2)),
@@ -47,8 +47,8 @@ pub(crate) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn info(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     let mut reply = cx.reply();
     if names.is_empty() {
-        reply.array(TABLE.len());
-        TABLE.iter().for_each(|spec| describe(&mut reply, spec));
+        reply.array(SPECS.len());
+        SPECS.iter().for_each(|spec| describe(&mut reply, spec));
         return Ok(());
     }
     reply.array(names.len());
@@ -58,7 +58,7 @@ fn info(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
             break;
         }
         match find(name) {
-            Some(index) => describe(&mut cx.reply(), &TABLE[index]),
+            Some((spec, _)) => describe(&mut cx.reply(), spec),
             None => cx.reply().null(),
         }
     }
@@ -116,8 +116,8 @@ fn describe_keys(reply: &mut Encoder<'_>, spec: &CommandSpec) {
 
 fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     let specs: Vec<&CommandSpec> = match names.is_empty() {
-        true => TABLE.iter().collect(),
-        false => names.iter().filter_map(find).map(|index| &TABLE[index]).collect(),
+        true => SPECS.iter().collect(),
+        false => names.iter().filter_map(find).map(|(spec, _)| *spec).collect(),
     };
     cx.reply().map(specs.len());
     for spec in specs {
@@ -183,14 +183,14 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
     let arg_is =
         |index: usize, word: &[u8]| filter.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word));
     let names: Vec<Cow<'_, str>> = match filter.len() {
-        0 => names_of(TABLE.iter()).collect(),
+        0 => names_of(SPECS.iter()).collect(),
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"PATTERN") => {
             let pattern = Pattern::ignoring_case(&filter[2])?;
-            names_of(TABLE.iter()).filter(|name| pattern.matches(name.as_bytes())).collect()
+            names_of(SPECS.iter()).filter(|name| pattern.matches(name.as_bytes())).collect()
         }
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"ACLCAT") => {
             let has_category = |spec: &&CommandSpec| spec.categories().any(|name| arg_is(2, name.as_bytes()));
-            names_of(TABLE.iter().filter(has_category)).collect()
+            names_of(SPECS.iter().filter(has_category)).collect()
         }
         3 if arg_is(0, b"FILTERBY") && arg_is(1, b"MODULE") => Vec::new(),
         _ => return Err(CommandError::Syntax),
@@ -202,7 +202,7 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
 }
 
 fn getkeys(cx: &mut Context<'_>, request: Args<'_>, with_flags: bool) -> Outcome {
-    let spec = find(&request[0]).map(|index| &TABLE[index]);
+    let spec = find(&request[0]).map(|(spec, _)| *spec);
     let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
     if let Some(key) = key_of_subcommand(spec, request) {
         return reply_keys(cx, spec, request, &[key], with_flags);

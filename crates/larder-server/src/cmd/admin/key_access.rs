@@ -3,7 +3,7 @@
 
 use larder_resp::Args;
 
-use crate::cmd::spec::{CommandSpec, Flags};
+use crate::spec::{CommandSpec, Flags};
 
 /// Flags of a key: whether its value is read (`RO`), changed (`RW`), replaced (`OW`) or removed (`RM`), and for what.
 pub(crate) type Access = &'static [&'static str];

@@ -18,15 +18,17 @@ use std::time::{Duration, Instant};
 use larder_resp::{Args, Encoder, Protocol};
 
 use super::transaction::{has_other_keys, uses_keys};
+use crate::cmd::dispatch::{answer, invoke, special};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
-use crate::cmd::spec::{CommandSpec, Flags};
-use crate::cmd::table::{self, TABLE};
-use crate::cmd::{CommandError, Context, Outcome, answer, invoke, special};
+use crate::cmd::table;
+use crate::cmd::visit;
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{HeldLocks, Key, KeyLocks, UndoableLocks};
 use crate::script::{
     self, CallError, Ended, Host, MAX_MEMORY_BYTES, Script, Stack, Writer, format_digest, parse_digest,
 };
+use crate::spec::{CommandSpec, Flags};
 use crate::state::ServerState;
 
 /// The arguments before the keys: the command, the script, and the number of keys.
@@ -80,7 +82,7 @@ fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: 
 
 /// Counts the command as failed, which has written its error itself.
 fn count_failed(cx: &Context<'_>) {
-    cx.session.last_command.into_iter().for_each(|index| cx.counters(index).errors.add(1));
+    cx.session.last_command.into_iter().for_each(|spec| cx.counters(spec).errors.add(1));
 }
 
 /// The script of a request, and the number of its keys.
@@ -341,10 +343,10 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Counts a command that is refused with this error. `index` is its position in the table, if it is there.
-    fn refuse(&mut self, index: Option<usize>, error: impl Into<Cow<'static, str>>) -> CallError {
+    /// Counts a command that is refused with this error. There is none if the script names none.
+    fn refuse(&mut self, spec: Option<&CommandSpec>, error: impl Into<Cow<'static, str>>) -> CallError {
         let error = error.into();
-        if let Some(counters) = index.map(|index| self.cx.counters(index)) {
+        if let Some(counters) = spec.map(|spec| self.cx.counters(spec)) {
             counters.rejected.add(1);
             counters.errors.add(1);
         }
@@ -392,12 +394,12 @@ impl Host for Run<'_> {
         if self.abort.is_some() {
             return Err(CallError::MustEnd);
         }
-        let Some(index) = table::find(&args[0]) else {
+        let Some(command) = table::find(&args[0]) else {
             return Err(self.refuse(None, unknown_command(&args[0])));
         };
-        let spec = &TABLE[index];
+        let spec = command.0;
         if let Some(error) = self.refusal(spec, args.len()) {
-            return Err(self.refuse(Some(index), error));
+            return Err(self.refuse(Some(spec), error));
         }
         if self.uses_other_keys(spec, args) {
             self.abort = Some(Abort::OtherKeys);
@@ -405,11 +407,11 @@ impl Host for Run<'_> {
         }
         self.must_not_grow &= !spec.flags.contains(Flags::WRITE);
         let start = self.cx.out.len();
-        self.cx.session.last_command = Some(index);
+        self.cx.session.last_command = Some(spec);
         self.cx.counts.commands += 1;
-        answer(&mut self.cx, Some(index), |cx| {
-            invoke(index, cx, args)?;
-            cx.finish_visit();
+        answer(&mut self.cx, Some(spec), |cx| {
+            invoke(command, cx, args)?;
+            visit::finish(cx);
             Ok(())
         });
         self.record_reads(spec, args);

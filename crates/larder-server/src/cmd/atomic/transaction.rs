@@ -9,12 +9,14 @@ use larder_resp::{Args, ArgsBuffer};
 
 use super::script;
 use crate::cmd::connection::client;
+use crate::cmd::dispatch::{answer, run, special};
 use crate::cmd::options::database_index;
-use crate::cmd::spec::{CommandSpec, Flags};
-use crate::cmd::table::TABLE;
-use crate::cmd::{CommandError, Context, Outcome, answer, run, special};
+use crate::cmd::table::{Command, TABLE};
+use crate::cmd::visit;
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Key, KeyLocks};
 use crate::observers::Watches;
+use crate::spec::{CommandSpec, Flags};
 use crate::state::ServerState;
 use crate::values::large;
 
@@ -39,12 +41,12 @@ impl Transaction {
 
     /// Whether it may change keys or send messages.
     pub(crate) fn writes(&self) -> bool {
-        self.iter().any(|(spec, _)| spec.may_write())
+        self.iter().any(|((spec, _), _)| spec.may_write())
     }
 
     /// Whether it has a command that may need memory for entries.
     pub(crate) fn may_need_memory(&self, state: &ServerState) -> bool {
-        self.iter().any(|(spec, args)| {
+        self.iter().any(|((spec, _), args)| {
             spec.flags.contains(Flags::DENYOOM) || script::needs_memory(state, spec.name, args)
         })
     }
@@ -54,7 +56,7 @@ impl Transaction {
         self.requests.bytes_allocated() + self.commands.capacity()
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&'static CommandSpec, Args<'_>)> {
+    fn iter(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
         let command =
             |(index, command): (usize, &u8)| (&TABLE[usize::from(*command)], self.requests.get(index));
         self.commands.iter().enumerate().map(command)
@@ -76,11 +78,10 @@ pub(crate) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 }
 
 /// Checks a command and queues it.
-pub(crate) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outcome {
-    let spec = &TABLE[index];
+pub(crate) fn queue(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>) -> Outcome {
     if spec.flags.contains(Flags::NO_MULTI) || client::changes_replies(spec, args) {
         cx.abort_transaction();
-        cx.counters(index).rejected.add(1);
+        cx.counters(spec).rejected.add(1);
         return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
     }
     let Some(transaction) = cx.session.transaction() else { return Ok(()) };
@@ -90,7 +91,7 @@ pub(crate) fn queue(cx: &mut Context<'_>, index: usize, args: Args<'_>) -> Outco
             transaction.abort();
             return Err(CommandError::Fixed("ERR the transaction is too large"));
         }
-        transaction.commands.push(index as u8);
+        transaction.commands.push(spec.index);
     }
     cx.reply().simple("QUEUED");
     Ok(())
@@ -137,26 +138,26 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         return Ok(());
     }
     cx.reply().array(transaction.commands.len());
-    let own_index = cx.session.last_command;
-    for ((spec, args), index) in transaction.iter().zip(&transaction.commands) {
+    let own_command = cx.session.last_command;
+    for (command, args) in transaction.iter() {
         let mut cx = cx.with_locks(&locks);
-        let index = usize::from(*index);
-        cx.session.last_command = Some(index);
+        let spec = command.0;
+        cx.session.last_command = Some(spec);
         cx.counts.commands += 1;
-        answer(&mut cx, Some(index), |cx| {
-            run(index, cx, args)?;
-            cx.finish_visit();
+        answer(&mut cx, Some(spec), |cx| {
+            run(command, cx, args)?;
+            visit::finish(cx);
             Ok(())
         });
         // A later command of this transaction may change what this one has read.
         special::track(&cx, spec, args);
     }
-    cx.session.last_command = own_index;
+    cx.session.last_command = own_command;
     // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has
     // forgotten meanwhile, which are registered again.
     cx.drop_muted_reply(start);
     cx.take_mail(start);
-    transaction.iter().for_each(|(spec, args)| special::track(cx, spec, args));
+    transaction.iter().for_each(|((spec, _), args)| special::track(cx, spec, args));
     Ok(())
 }
 
@@ -210,7 +211,7 @@ pub(crate) fn has_other_keys(spec: &CommandSpec) -> bool {
 /// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
 fn keys(transaction: &Transaction, mut database: u8) -> Option<Vec<Key<'_>>> {
     let mut keys = Vec::new();
-    for (spec, args) in transaction.iter() {
+    for ((spec, _), args) in transaction.iter() {
         if has_other_keys(spec) {
             return None;
         }

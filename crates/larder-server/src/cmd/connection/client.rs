@@ -12,8 +12,9 @@ use crate::client::Paused;
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::session::{Replies, TurnEnd};
-use crate::cmd::spec::CommandSpec;
+use crate::cmd::table::SPECS;
 use crate::cmd::{CommandError, Context, Outcome};
+use crate::spec::CommandSpec;
 use crate::system::Moment;
 
 /// The longest pause: a year. Longer ones are shortened to it.
@@ -141,7 +142,7 @@ fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
 
 fn info(cx: &mut Context<'_>) -> Outcome {
     let mut line = String::new();
-    cx.session.client.write_line(&mut line);
+    cx.session.client.write_line(&mut line, &SPECS);
     cx.reply().verbatim(b"txt", line.as_bytes());
     Ok(())
 }
@@ -166,7 +167,7 @@ fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
         if cx.check_reply(text.len() as u64).is_err() {
             break;
         }
-        client.write_line(&mut text);
+        client.write_line(&mut text, &SPECS);
     }
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())

@@ -9,8 +9,8 @@ use larder_resp::{Args, parse_integer};
 use super::client::ClientType;
 use crate::client::Client;
 use crate::cmd::session::TurnEnd;
-use crate::cmd::visit::Purpose;
-use crate::cmd::{CommandError, Context, Outcome, Visit};
+use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::{CommandError, Context, Outcome};
 
 /// Which connections to close.
 #[derive(Default)]

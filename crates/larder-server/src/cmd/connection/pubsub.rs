@@ -6,11 +6,10 @@ use larder_glob::{Pattern, PatternError};
 use larder_resp::{Args, Protocol};
 
 use crate::cmd::help::help;
-use crate::cmd::spec::CommandSpec;
-use crate::cmd::table::TABLE;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::HeldLocks;
 use crate::observers::{Kind, Notice, Subscriptions};
+use crate::spec::CommandSpec;
 
 /// The commands that a subscriber with RESP2 may use: messages look like replies there.
 const ALLOWED: [&str; 9] = [
@@ -31,12 +30,11 @@ pub(crate) fn changes_subscriptions(spec: &CommandSpec) -> bool {
 }
 
 /// Refuses a command whose reply a subscriber could not tell from a message.
-pub(crate) fn check(index: usize, cx: &Context<'_>) -> Outcome {
-    let spec = &TABLE[index];
+pub(crate) fn check(spec: &CommandSpec, cx: &Context<'_>) -> Outcome {
     if !is_limited(cx) || ALLOWED.contains(&spec.name) {
         return Ok(());
     }
-    cx.counters(index).rejected.add(1);
+    cx.counters(spec).rejected.add(1);
     Err(CommandError::Other(format!(
         "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
         spec.name

@@ -100,7 +100,7 @@ pub(crate) fn zadd(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut db = cx.db();
     if options.adds {
         // `ZADD … INCR` sends the event of `ZINCRBY`.
-        db = db.used_by(Origin { command: table::find(b"zincrby"), ..cx.origin() });
+        db = db.used_by(Origin { command: table::find(b"zincrby").map(|(spec, _)| *spec), ..cx.origin() });
     }
     add(cx, db, &args[1], options, pairs)
 }

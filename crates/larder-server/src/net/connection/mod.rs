@@ -23,7 +23,7 @@ use super::lookahead::Lookahead;
 use super::unsent::{Sent, Unsent};
 use crate::client::Client;
 use crate::client::Paused;
-use crate::cmd::session::Session;
+use crate::cmd::Session;
 use crate::state::ServerState;
 use crate::stats::Counts;
 use crate::system::Moment;

@@ -4,8 +4,7 @@
 use larder_resp::{Encoder, Limits, Progress, RequestParser};
 
 use super::Connection;
-use crate::cmd::session::{Session, TurnEnd};
-use crate::cmd::{self, Context};
+use crate::cmd::{self, Context, Session, TurnEnd};
 use crate::net::lookahead::Lookahead;
 use crate::state::ServerState;
 use crate::stats::Counts;

@@ -19,7 +19,12 @@ use crate::stats::Stats;
 
 fn state(threads: usize) -> Arc<ServerState> {
     let store = Store::new(Some(8 << 20)).unwrap();
-    Arc::new(ServerState::new(Config::default(), store, Arc::new(Stats::new(threads)), 0))
+    Arc::new(ServerState::new(
+        Config::default(),
+        store,
+        Arc::new(Stats::new(threads, crate::cmd::commands().len())),
+        0,
+    ))
 }
 
 /// A connection of the first thread, and the client's end of it.

@@ -3,8 +3,7 @@
 use larder_resp::{Limits, RequestParser};
 
 use super::*;
-use crate::cmd::session::Session;
-use crate::cmd::{self, Context};
+use crate::cmd::{self, Context, Session};
 use crate::stats::Counts;
 
 #[test]

@@ -31,7 +31,12 @@ impl Two {
 
     fn with_memory(bytes: u64) -> Self {
         let store = Store::new(Some(bytes)).unwrap();
-        let state = ServerState::new(Config::default(), store, Arc::new(Stats::new(1)), 0);
+        let state = ServerState::new(
+            Config::default(),
+            store,
+            Arc::new(Stats::new(1, crate::cmd::commands().len())),
+            0,
+        );
         let state = Arc::new(state);
         let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
         let (large_connection, large) = connection(&state);

@@ -1,10 +1,10 @@
-//! The description of a command.
+//! The description of a command: its name, arguments and properties, without the function that executes it. So whoever
+//! counts, lists or reports commands knows this file and not the commands.
 
 use larder_resp::{Args, parse_integer};
 
-use super::{Context, Outcome};
-
-/// One command: its name, arguments, properties and implementation.
+/// One command: its name, arguments and properties.
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct CommandSpec {
     /// Lower-case name.
@@ -22,11 +22,9 @@ pub struct CommandSpec {
     /// Index of the number of further keys, which follow it; 0 without.
     pub numkeys: u8,
     pub(crate) flags: Flags,
-    pub(crate) run: Run,
+    /// Its position in the table of commands.
+    pub(crate) index: u8,
 }
-
-/// The implementation of a command.
-pub(crate) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// Properties of a command, for clients and for dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,11 +80,10 @@ impl Flags {
 
 impl CommandSpec {
     /// A command without group, flags and keys.
-    pub(super) const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         arity: i8,
         since: &'static str,
-        run: Run,
         summary: &'static str,
     ) -> Self {
         CommandSpec {
@@ -98,155 +95,155 @@ impl CommandSpec {
             keys: (0, 0, 0),
             numkeys: 0,
             flags: Flags::NONE,
-            run,
+            index: 0,
         }
     }
 
     /// In the group `connection`.
-    pub(super) const fn connection(mut self) -> Self {
+    pub(crate) const fn connection(mut self) -> Self {
         self.group = "connection";
         self
     }
 
     /// In the group `server`.
-    pub(super) const fn server(mut self) -> Self {
+    pub(crate) const fn server(mut self) -> Self {
         self.group = "server";
         self
     }
 
     /// In the group `generic`, without keys at fixed positions.
-    pub(super) const fn generic(mut self) -> Self {
+    pub(crate) const fn generic(mut self) -> Self {
         self.group = "generic";
         self
     }
 
     /// In the group `transactions`, and executed at once.
-    pub(super) const fn transaction(mut self) -> Self {
+    pub(crate) const fn transaction(mut self) -> Self {
         self.group = "transactions";
         self.flag(Flags::NOT_QUEUED)
     }
 
     /// In the group `transactions`, and queued as any command.
-    pub(super) const fn transaction_queued(mut self) -> Self {
+    pub(crate) const fn transaction_queued(mut self) -> Self {
         self.group = "transactions";
         self
     }
 
     /// In the group `pubsub`.
-    pub(super) const fn pubsub(mut self) -> Self {
+    pub(crate) const fn pubsub(mut self) -> Self {
         self.group = "pubsub";
         self
     }
 
     /// In the group `scripting`.
-    pub(super) const fn scripting(mut self) -> Self {
+    pub(crate) const fn scripting(mut self) -> Self {
         self.group = "scripting";
         self
     }
 
     /// Reads a string.
-    pub(super) const fn reads_string(mut self) -> Self {
+    pub(crate) const fn reads_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::READONLY);
         self
     }
 
     /// Writes a string and may need memory.
-    pub(super) const fn writes_string(mut self) -> Self {
+    pub(crate) const fn writes_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::WRITE).with(Flags::DENYOOM);
         self
     }
 
     /// Changes or removes a string and needs no memory.
-    pub(super) const fn updates_string(mut self) -> Self {
+    pub(crate) const fn updates_string(mut self) -> Self {
         self.group = "string";
         self.flags = self.flags.with(Flags::WRITE);
         self
     }
 
     /// Reads a sorted set.
-    pub(super) const fn reads_zset(mut self) -> Self {
+    pub(crate) const fn reads_zset(mut self) -> Self {
         self.group = "sorted-set";
         self.flags = self.flags.with(Flags::READONLY);
         self
     }
 
     /// Writes a sorted set and may need memory.
-    pub(super) const fn writes_zset(self) -> Self {
+    pub(crate) const fn writes_zset(self) -> Self {
         self.updates_zset().flag(Flags::DENYOOM)
     }
 
     /// Removes members of a sorted set and needs no memory.
-    pub(super) const fn updates_zset(mut self) -> Self {
+    pub(crate) const fn updates_zset(mut self) -> Self {
         self.group = "sorted-set";
         self.flags = self.flags.with(Flags::WRITE);
         self
     }
 
     /// In the group `bitmap`, of commands on strings.
-    pub(super) const fn bitmap(mut self) -> Self {
+    pub(crate) const fn bitmap(mut self) -> Self {
         self.group = "bitmap";
         self
     }
 
     /// In the group `hyperloglog`, of commands on strings.
-    pub(super) const fn hyperloglog(mut self) -> Self {
+    pub(crate) const fn hyperloglog(mut self) -> Self {
         self.group = "hyperloglog";
         self
     }
 
     /// Reads a key of any type.
-    pub(super) const fn reads_key(mut self) -> Self {
+    pub(crate) const fn reads_key(mut self) -> Self {
         self.group = "generic";
         self.flags = self.flags.with(Flags::READONLY);
         self
     }
 
     /// Changes or removes a key of any type and needs no memory.
-    pub(super) const fn writes_key(mut self) -> Self {
+    pub(crate) const fn writes_key(mut self) -> Self {
         self.group = "generic";
         self.flags = self.flags.with(Flags::WRITE);
         self
     }
 
     /// Is allowed while the server loads its data. This server never does, but clients read the flag.
-    pub(super) const fn loading(self) -> Self {
+    pub(crate) const fn loading(self) -> Self {
         self.flag(Flags::LOADING)
     }
 
     /// Is refused in a script.
-    pub(super) const fn no_script(self) -> Self {
+    pub(crate) const fn no_script(self) -> Self {
         self.flag(Flags::NO_SCRIPT)
     }
 
     /// In the group `scripting`: runs a script, whose keys follow their number.
-    pub(super) const fn runs_script(self) -> Self {
+    pub(crate) const fn runs_script(self) -> Self {
         self.scripting().no_script().numkeys(2).flag(Flags::ANY_KEYS)
     }
 
     /// Takes constant time per key.
-    pub(super) const fn fast(self) -> Self {
+    pub(crate) const fn fast(self) -> Self {
         self.flag(Flags::FAST)
     }
 
-    pub(super) const fn flag(mut self, flag: Flags) -> Self {
+    pub(crate) const fn flag(mut self, flag: Flags) -> Self {
         self.flags = self.flags.with(flag);
         self
     }
 
     /// The first argument is the key.
-    pub(super) const fn one_key(self) -> Self {
+    pub(crate) const fn one_key(self) -> Self {
         self.keys(1, 1, 1)
     }
 
-    pub(super) const fn keys(mut self, first: i8, last: i8, step: i8) -> Self {
+    pub(crate) const fn keys(mut self, first: i8, last: i8, step: i8) -> Self {
         self.keys = (first, last, step);
         self
     }
 
     /// This argument is the number of keys that follow it.
-    pub(super) const fn numkeys(mut self, index: u8) -> Self {
+    pub(crate) const fn numkeys(mut self, index: u8) -> Self {
         self.numkeys = index;
         self.flag(Flags::MOVABLE_KEYS)
     }

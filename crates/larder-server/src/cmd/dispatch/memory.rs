@@ -6,16 +6,15 @@
 
 use larder_resp::Args;
 
-use super::spec::{CommandSpec, Flags};
-use super::table::TABLE;
-use super::{CommandError, Context, Outcome};
+use crate::cmd::{CommandError, Context, Outcome};
+use crate::spec::{CommandSpec, Flags};
 
-/// Refuses the command at `index` of the table if memory is used up. Counts it then.
-pub(super) fn check(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+/// Refuses a command if memory is used up. Counts it then.
+pub(super) fn check(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !cx.session.is_limited() {
         return Ok(());
     }
-    let (spec, store) = (&TABLE[index], &cx.state.store);
+    let store = &cx.state.store;
     let is_full = store.is_full();
     cx.session.is_full = is_full;
     let is_refused = match (spec.name, cx.session.transaction()) {
@@ -29,7 +28,7 @@ pub(super) fn check(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outco
         (_, None) => is_full || changes_in_place(spec) && !store.has_room(bytes(args)),
     };
     if is_refused {
-        cx.counters(index).rejected.add(1);
+        cx.counters(spec).rejected.add(1);
         return Err(CommandError::OutOfMemory);
     }
     Ok(())

@@ -7,15 +7,16 @@
 
 use larder_resp::Args;
 
-use super::atomic::transaction;
-use super::connection::pubsub;
-use super::session::Replies;
-use super::spec::{CommandSpec, Flags};
-use super::table::TABLE;
-use super::{CommandError, Context, Outcome, answer, check, invoke, memory};
+use super::{answer, check, invoke, memory};
+use crate::cmd::atomic::transaction;
+use crate::cmd::connection::pubsub;
+use crate::cmd::session::Replies;
+use crate::cmd::table::Command;
+use crate::cmd::{CommandError, Context, Outcome};
+use crate::spec::{CommandSpec, Flags};
 
 #[cold]
-pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
+pub(super) fn execute(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
     let replies = cx.session.replies();
     if replies == Replies::SkipNext {
         cx.session.set_replies(Replies::On);
@@ -23,7 +24,7 @@ pub(super) fn execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>
     // A transaction refuses it.
     let turns_on = cx.session.transaction().is_none() && turns_replies_on(args);
     cx.session.is_muted = replies != Replies::On && !turns_on;
-    check_and_execute(cx, index, args);
+    check_and_execute(cx, command, args);
     cx.session.is_muted = false;
 }
 
@@ -36,11 +37,11 @@ fn turns_replies_on(args: Args<'_>) -> bool {
 /// Writes the reply of a command, unless the connection wants none.
 fn answer_unless_muted(
     cx: &mut Context<'_>,
-    index: Option<usize>,
+    spec: Option<&CommandSpec>,
     run: impl FnOnce(&mut Context<'_>) -> Outcome,
 ) {
     let start = cx.out.len();
-    answer(cx, index, run);
+    answer(cx, spec, run);
     if cx.session.is_muted {
         cx.session.visit.iter_mut().for_each(|visit| visit.is_muted = true);
         cx.truncate_replies(start);
@@ -50,30 +51,30 @@ fn answer_unless_muted(
 /// As [`answer_unless_muted`], for a reply that depends on no key.
 fn answer_after_mail(
     cx: &mut Context<'_>,
-    index: Option<usize>,
+    spec: Option<&CommandSpec>,
     run: impl FnOnce(&mut Context<'_>) -> Outcome,
 ) {
     if cx.session.receives_messages() {
         cx.take_mail(cx.out.len());
     }
-    answer_unless_muted(cx, index, run);
+    answer_unless_muted(cx, spec, run);
 }
 
-fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>) {
-    let Some(index) = index else {
+fn check_and_execute(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
+    let Some(command) = command else {
         cx.abort_transaction();
         return answer_after_mail(cx, None, |_| Err(CommandError::unknown_command(args)));
     };
-    let spec = &TABLE[index];
-    if let Err(error) = check_all(index, cx, args) {
+    let spec = command.0;
+    if let Err(error) = check_all(spec, cx, args) {
         let error = transaction::refuse(cx, spec, error);
         cx.abort_transaction();
-        return answer_after_mail(cx, Some(index), |_| Err(error));
+        return answer_after_mail(cx, Some(spec), |_| Err(error));
     }
     if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
-        return answer_after_mail(cx, Some(index), |cx| transaction::queue(cx, index, args));
+        return answer_after_mail(cx, Some(spec), |cx| transaction::queue(cx, spec, args));
     }
-    execute_now(cx, index, args);
+    execute_now(cx, command, args);
     cx.write_own_invalidations();
     let is_client = spec.name == "client";
     if cx.session.transaction().is_none()
@@ -85,19 +86,19 @@ fn check_and_execute(cx: &mut Context<'_>, index: Option<usize>, args: Args<'_>)
 }
 
 /// Whether a command may run at all.
-fn check_all(index: usize, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check(index, cx, args)?;
-    pubsub::check(index, cx)?;
-    memory::check(index, cx, args)
+fn check_all(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check(spec, cx, args)?;
+    pubsub::check(spec, cx)?;
+    memory::check(spec, cx, args)
 }
 
-fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>) {
-    let spec = &TABLE[index];
+fn execute_now(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
+    let spec = command.0;
     let was_receiver = cx.session.receives_messages();
     let start = cx.out.len();
     if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
-        answer_unless_muted(&mut cx, Some(index), |cx| invoke(index, cx, args));
+        answer_unless_muted(&mut cx, Some(spec), |cx| invoke(command, cx, args));
         cx.take_mail(start);
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
@@ -108,12 +109,12 @@ fn execute_now(cx: &mut Context<'_>, index: usize, args: Args<'_>) {
             cx.take_mail(start);
         }
         // What arrives after they did so follows their reply.
-        if let Err(error) = invoke(index, cx, args) {
-            answer_unless_muted(cx, Some(index), |_| Err(error));
+        if let Err(error) = invoke(command, cx, args) {
+            answer_unless_muted(cx, Some(spec), |_| Err(error));
         }
         return;
     }
-    answer_unless_muted(cx, Some(index), |cx| invoke(index, cx, args));
+    answer_unless_muted(cx, Some(spec), |cx| invoke(command, cx, args));
     if was_receiver || cx.session.receives_messages() {
         cx.take_mail(start);
     }
@@ -127,7 +128,7 @@ fn takes_mail(spec: &CommandSpec) -> bool {
 }
 
 /// Registers the connection for the keys that it has read, if it tracks keys. They are locked.
-pub(super) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
+pub(in crate::cmd) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
     if let Some(tracking) = cx.session.tracking().filter(|_| spec.flags.contains(Flags::READONLY)) {
         spec.keys_of(args).unwrap_or_default().into_iter().for_each(|name| tracking.register(name));
     }

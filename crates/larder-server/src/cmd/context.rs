@@ -1,0 +1,232 @@
+//! What a command works with: the server, the state of its connection, its locks, and the buffer of its reply.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use larder_engine::stats::Sampled;
+use larder_resp::Encoder;
+
+use super::atomic::transaction::Transaction;
+use super::error::CommandError;
+use super::session::Session;
+use crate::db::{Database, HeldLocks, LockedKeys};
+use crate::observers::{Notice, Origin};
+use crate::spec::CommandSpec;
+use crate::state::ServerState;
+use crate::stats::{CommandCounters, Counts};
+use crate::values::large::{self, LARGE_BYTES};
+
+/// The result of a command: `Ok` if it has written its reply, else the error to reply with.
+pub(crate) type Outcome = Result<(), CommandError>;
+
+/// The context of a command.
+pub(crate) struct Context<'a> {
+    pub(crate) state: &'a ServerState,
+    pub(crate) session: &'a mut Session,
+    /// The locks of the transaction that the command is part of.
+    pub(super) held: Option<&'a dyn HeldLocks>,
+    pub(super) counts: &'a mut Counts,
+    pub(super) out: &'a mut Vec<u8>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        state: &'a ServerState,
+        session: &'a mut Session,
+        counts: &'a mut Counts,
+        out: &'a mut Vec<u8>,
+    ) -> Self {
+        Context { state, session, held: None, counts, out }
+    }
+
+    /// The database that the connection has selected.
+    pub(super) fn db(&self) -> Database<'a> {
+        self.database(self.session.database())
+    }
+
+    /// Locks these keys of the selected database.
+    pub(super) fn lock<'n, N: IntoIterator<Item = &'n [u8]>>(
+        &self,
+        names: N,
+    ) -> (Database<'a>, LockedKeys<'a>) {
+        let db = self.db();
+        (db, db.lock(names))
+    }
+
+    /// A database by its index.
+    pub(super) fn database(&self, index: u8) -> Database<'a> {
+        self.state.store.database(index).with_locks(self.held).used_by(self.origin())
+    }
+
+    /// Who executes which command.
+    #[inline]
+    pub(super) fn origin(&self) -> Origin {
+        let client = Arc::as_ptr(&self.session.client) as usize;
+        Origin { client, command: self.session.last_command }
+    }
+
+    pub(super) fn reply(&mut self) -> Encoder<'_> {
+        Encoder::new(self.out, self.session.protocol())
+    }
+
+    /// Counts an error.
+    pub(super) fn count_error(&mut self, prefix: &str) {
+        self.counts.errors += 1;
+        self.state.stats.count_error(prefix);
+    }
+
+    /// Replaces the reply that starts at an offset by an error, and counts it.
+    pub(super) fn reply_error(&mut self, start: usize, error: &CommandError) {
+        self.count_error(error.prefix());
+        self.truncate_replies(start);
+        self.reply().error(&error.to_string());
+    }
+
+    pub(super) fn ok(&mut self) -> Outcome {
+        self.reply().simple("OK");
+        Ok(())
+    }
+
+    pub(super) fn integer(&mut self, number: i64) -> Outcome {
+        self.reply().integer(number);
+        Ok(())
+    }
+
+    /// Server time in milliseconds of Unix time.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.state.store.now_ms()
+    }
+
+    /// Adds the counts of this wake-up to the statistics, for commands that report them.
+    pub(super) fn publish_counts(&mut self) {
+        self.state.stats.threads[self.session.client.thread()].add(self.counts);
+        *self.counts = Counts::default();
+    }
+
+    /// The counters of a command on this thread.
+    #[inline]
+    pub(super) fn counters(&self, spec: &CommandSpec) -> &'a CommandCounters {
+        self.state.stats.threads[self.session.client.thread()].command(spec)
+    }
+
+    /// Counts a lookup of a read command.
+    #[inline]
+    pub(super) fn count_lookup(&mut self, key: &[u8], found: bool) {
+        if found {
+            self.counts.hits += 1;
+            if let Some(sampled) = Sampled::draw() {
+                self.record_key(sampled, key);
+            }
+        } else {
+            self.counts.misses += 1;
+        }
+    }
+
+    #[cold]
+    pub(super) fn record_key(&self, sampled: Sampled, key: &[u8]) {
+        self.state.stats.threads[self.session.client.thread()].keys.record_sampled(sampled, key);
+    }
+
+    /// The context of a command in a transaction, which holds these locks.
+    pub(super) fn with_locks<'b>(&'b mut self, locks: &'b dyn HeldLocks) -> Context<'b> {
+        Context {
+            state: self.state,
+            session: &mut *self.session,
+            held: Some(locks),
+            counts: &mut *self.counts,
+            out: &mut *self.out,
+        }
+    }
+
+    /// Tells observers, or at the end of the script that the command is part of.
+    pub(super) fn tell(&self, notice: Notice) {
+        match self.held.and_then(HeldLocks::deferred) {
+            None => self.state.store.observers.tell(notice),
+            Some(deferred) => deferred.push(notice),
+        }
+    }
+
+    /// Makes `EXEC` fail, if the connection is in a transaction.
+    pub(super) fn abort_transaction(&mut self) {
+        self.session.transaction().into_iter().for_each(Transaction::abort);
+    }
+
+    /// Sends the messages that have arrived ahead of the reply, which starts at the offset `at`.
+    pub(super) fn take_mail(&mut self, at: usize) {
+        if self.session.client.has_mail() {
+            let before = self.out.len();
+            self.session.client.take_mail(self.out, at);
+            self.session.large_replies.shift(at, self.out.len() - before);
+        }
+    }
+
+    /// Registers the connection again for keys that it has read, if it tracks keys. They are locked.
+    #[cfg(feature = "scripts")]
+    pub(super) fn track_reads(&self, names: &[Box<[u8]>]) {
+        if let Some(tracking) = self.session.tracking() {
+            names.iter().for_each(|name| tracking.register(name));
+        }
+    }
+
+    /// Drops the reply that starts at an offset, if the connection wants none.
+    pub(super) fn drop_muted_reply(&mut self, start: usize) {
+        if self.session.is_muted {
+            self.truncate_replies(start);
+        }
+    }
+
+    /// Sends the messages about keys that this connection tracks and has changed itself.
+    pub(super) fn write_own_invalidations(&mut self) {
+        if let Some(tracking) = self.session.tracking() {
+            let tracker = Arc::clone(tracking.tracker());
+            tracker.write_own(&mut self.reply());
+        }
+    }
+
+    /// Cuts the replies off at an offset.
+    pub(super) fn truncate_replies(&mut self, start: usize) {
+        self.out.truncate(start);
+        self.session.large_replies.truncate(start);
+    }
+
+    /// Replies with a part of a string, without a copy if it is large.
+    pub(super) fn reply_part(&mut self, value: Arc<[u8]>, range: Range<usize>) {
+        // A script reads its replies.
+        let is_script = self.held.is_some_and(|held| held.deferred().is_some());
+        if range.len() < LARGE_BYTES || is_script {
+            self.reply().bulk(&value[range]);
+            return large::release(value);
+        }
+        self.reply().bulk_header(range.len());
+        self.session.large_replies.push(self.out.len(), value, range);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Whether the reply exceeds the limit. Commands that repeat values must stop then.
+    pub(super) fn is_reply_too_large(&self) -> bool {
+        self.check_reply(0).is_err()
+    }
+
+    /// Checks the reply with so many bytes that are not written yet. That of a transaction or a script has those of its
+    /// commands so far.
+    ///
+    /// # Errors
+    /// It exceeds the limit. The error takes its place.
+    pub(super) fn check_reply(&self, bytes: u64) -> Outcome {
+        let limit = self.state.max_reply_bytes();
+        if self.reply_bytes().saturating_add(bytes) > limit {
+            Err(CommandError::ReplyTooLarge(limit))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Bytes by which the reply may become longer. A command that changes what it replies with checks them before.
+    pub(super) fn reply_bytes_left(&self) -> u64 {
+        self.state.max_reply_bytes().saturating_sub(self.reply_bytes())
+    }
+
+    pub(super) fn reply_bytes(&self) -> u64 {
+        self.out.len().saturating_sub(self.session.reply_start) as u64 + self.session.large_replies.bytes()
+    }
+}

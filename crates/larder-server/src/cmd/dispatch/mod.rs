@@ -1,0 +1,100 @@
+//! From a request to its command: finds it, checks whether it may run, calls it and counts it. What is unusual is in
+//! [`special`], so that the usual way is short.
+
+mod memory;
+pub(super) mod pause;
+pub(super) mod special;
+
+use std::time::Instant;
+
+use larder_resp::Args;
+
+use super::atomic::transaction;
+use super::table::{self, Command};
+use super::{CommandError, Context, Outcome};
+use crate::spec::{CommandSpec, Flags};
+
+/// Whether a request takes about as long as any other one: replies of other connections may wait for it.
+#[inline]
+pub(crate) fn is_short(args: Args<'_>) -> bool {
+    const MAX_ARGS: usize = 8;
+    (1..=MAX_ARGS).contains(&args.len())
+        && table::find(&args[0])
+            .is_some_and(|(spec, _)| spec.flags.contains(Flags::FAST) || spec.name == "set")
+}
+
+/// Executes one non-empty request and writes its reply.
+pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
+    cx.counts.commands += 1;
+    let command = table::find(&args[0]);
+    if let Some((spec, _)) = command {
+        cx.session.last_command = Some(spec);
+    }
+    cx.session.reply_start = cx.out.len();
+    match command {
+        Some(command) if !cx.session.is_special() => {
+            answer(cx, Some(command.0), |cx| run(command, cx, args));
+        }
+        _ => special::execute(cx, command, args),
+    }
+}
+
+/// Writes the reply of a command, or its error. There is no command if the request names none.
+#[inline]
+pub(super) fn answer(
+    cx: &mut Context<'_>,
+    spec: Option<&CommandSpec>,
+    run: impl FnOnce(&mut Context<'_>) -> Outcome,
+) {
+    let start = cx.out.len();
+    if let Err(error) = run(cx).and_then(|()| cx.check_reply(0)) {
+        spec.into_iter().for_each(|spec| cx.counters(spec).errors.add(1));
+        cx.reply_error(start, &error);
+    }
+}
+
+/// Executes a command, if it may run at all.
+pub(super) fn run(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    check(command.0, cx, args).map_err(|error| transaction::refuse(cx, command.0, error))?;
+    invoke(command, cx, args)
+}
+
+/// Whether a command may run at all. Counts it if not.
+#[inline]
+fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
+    let error = if !spec.accepts(args.len()) {
+        CommandError::Arity(spec.name)
+    } else if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+        CommandError::NoAuth
+    } else {
+        return Ok(());
+    };
+    cx.counters(spec).rejected.add(1);
+    Err(error)
+}
+
+/// Executes a command that was checked, and counts it.
+#[inline]
+pub(super) fn invoke(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (spec, run) = command;
+    match cx.counters(spec).begin() {
+        false => run(cx, args),
+        true => invoke_measured(command, cx, args),
+    }
+}
+
+#[cold]
+fn invoke_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !cx.state.stats.command_stats.is_tracking() {
+        return run(cx, args);
+    }
+    let started = Instant::now();
+    let outcome = run(cx, args);
+    let time = started.elapsed();
+    match &mut cx.session.visit {
+        // Its slices are added.
+        Some(visit) => visit.time = Some(time),
+        None => cx.counters(spec).record(time),
+    }
+    outcome
+}
