@@ -8,7 +8,7 @@ use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set};
 use super::{Context, Outcome, zset};
-use crate::spec::{CommandSpec, CommandSpec as C, Flags};
+use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
 
 /// A command: what it is, and the function that executes it.
 pub(super) type Command = (&'static CommandSpec, Run);
@@ -16,127 +16,130 @@ pub(super) type Command = (&'static CommandSpec, Run);
 /// Executes a command and writes its reply.
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
-/// One row for each command, sorted by name.
+/// The number of commands.
+const COUNT: usize = 126;
+
+/// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
-const ROWS: [(Run, CommandSpec); 126] = [
-    (edit::append, C::new("append", 3, "2.0.0", "Appends to a value; creates it if needed.").writes_string().fast().one_key()),
+static ROWS: [(Run, CommandSpec); COUNT] = [
+    (edit::append, C::new("append", 3, "2.0.0", "Appends to a value; creates it if needed.").writes_string().fast().one_key().access(Access::INSERTED)),
     (handshake::auth, C::new("auth", -2, "1.0.0", "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
     (bits::bitcount, C::new("bitcount", -2, "2.6.0", "Counts the bits that are set.").reads_string().bitmap().one_key()),
-    (bitfield::bitfield, C::new("bitfield", -2, "3.2.0", "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key()),
+    (bitfield::bitfield, C::new("bitfield", -2, "3.2.0", "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key().event("setbit")),
     (bitfield::bitfield_ro, C::new("bitfield_ro", -2, "6.0.0", "Reads integers of any width in a string.").reads_string().bitmap().fast().one_key()),
-    (bitop::bitop, C::new("bitop", -4, "2.6.0", "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1)),
+    (bitop::bitop, C::new("bitop", -4, "2.6.0", "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1).accesses(Access::REPLACED, Access::READ).event("set")),
     (bits::bitpos, C::new("bitpos", -3, "2.8.7", "Finds the first bit that is set or not set.").reads_string().bitmap().one_key()),
-    (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script()),
-    (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().loading()),
-    (config::config, C::new("config", -2, "2.0.0", "Reads and changes settings.").server().flag(Flags::NO_MULTI).no_script()),
-    (rename::copy, C::new("copy", -3, "6.2.0", "Copies a value and its deadline to another key.").writes_key().flag(Flags::DENYOOM).keys(1, 2, 1).flag(Flags::ANY_KEYS)),
+    (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script().flag(Flags::NOT_PAUSED).flag(Flags::KEEPS_CACHING).flag(Flags::SETS_REPLIES).subcommands(&["caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch", "pause", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock", "unpause"])),
+    (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().loading().subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])),
+    (config::config, C::new("config", -2, "2.0.0", "Reads and changes settings.").server().flag(Flags::NO_MULTI).no_script().subcommands(&["get", "help", "resetstat", "set"])),
+    (rename::copy, C::new("copy", -3, "6.2.0", "Copies a value and its deadline to another key.").writes_key().flag(Flags::DENYOOM).keys(1, 2, 1).flag(Flags::ANY_KEYS).accesses(Access::READ, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("copy_to")),
     (server::dbsize, C::new("dbsize", 1, "1.0.0", "Returns the number of keys in the database.").server().fast().flag(Flags::READONLY).flag(Flags::ANY_KEYS)),
-    (counter::decr, C::new("decr", 2, "1.0.0", "Subtracts one from an integer; a missing key counts as 0.").writes_string().fast().one_key()),
-    (counter::decrby, C::new("decrby", 3, "1.0.0", "Subtracts from an integer; a missing key counts as 0.").writes_string().fast().one_key()),
-    (multi_key::del, C::new("del", -2, "1.0.0", "Removes keys.").writes_key().keys(1, -1, 1)),
-    (key::delifeq, C::new("delifeq", 3, "9.0.0", "Removes a key if it has the given value.").updates_string().fast().one_key()),
-    (transaction::discard, C::new("discard", 1, "2.0.0", "Discards the commands that were queued.").transaction().fast().loading().no_script()),
+    (counter::decr, C::new("decr", 2, "1.0.0", "Subtracts one from an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
+    (counter::decrby, C::new("decrby", 3, "1.0.0", "Subtracts from an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
+    (multi_key::del, C::new("del", -2, "1.0.0", "Removes keys.").writes_key().keys(1, -1, 1).access(Access::REMOVED)),
+    (key::delifeq, C::new("delifeq", 3, "9.0.0", "Removes a key if it has the given value.").updates_string().fast().one_key().access(Access::REDUCED)),
+    (transaction::discard, C::new("discard", 1, "2.0.0", "Discards the commands that were queued.").transaction().fast().loading().no_script().flag(Flags::ENDS_TRANSACTION)),
     (dump::dump, C::new("dump", 2, "2.6.0", "Returns a string in serialized form.").reads_key().one_key()),
     (basic::echo, C::new("echo", 2, "1.0.0", "Returns its argument.").connection().fast().loading()),
-    (script::eval, C::new("eval", -3, "2.6.0", "Runs a script in Lua.").runs_script().flag(Flags::MAY_WRITE)),
-    (script::eval_ro, C::new("eval_ro", -3, "7.0.0", "Runs a script in Lua that must not write.").runs_script().flag(Flags::READONLY)),
-    (script::evalsha, C::new("evalsha", -3, "2.6.0", "Runs a script by its SHA-1.").runs_script().flag(Flags::MAY_WRITE)),
-    (script::evalsha_ro, C::new("evalsha_ro", -3, "7.0.0", "Runs a script by its SHA-1 that must not write.").runs_script().flag(Flags::READONLY)),
-    (transaction::exec, C::new("exec", 1, "1.2.0", "Executes the queued commands in one atomic step.").transaction().loading().no_script()),
-    (multi_key::exists, C::new("exists", -2, "1.0.0", "Counts the keys that exist.").reads_key().fast().keys(1, -1, 1)),
-    (expire::expire, C::new("expire", -3, "1.0.0", "Sets the time to live of a key in seconds.").writes_key().fast().one_key()),
-    (expire::expireat, C::new("expireat", -3, "1.2.0", "Sets the deadline of a key in seconds of Unix time.").writes_key().fast().one_key()),
+    (script::eval, C::new("eval", -3, "2.6.0", "Runs a script in Lua.").runs_script(Flags::RUNS_BODY).flag(Flags::MAY_WRITE)),
+    (script::eval_ro, C::new("eval_ro", -3, "7.0.0", "Runs a script in Lua that must not write.").runs_script(Flags::RUNS_BODY).flag(Flags::READONLY)),
+    (script::evalsha, C::new("evalsha", -3, "2.6.0", "Runs a script by its SHA-1.").runs_script(Flags::RUNS_DIGEST).flag(Flags::MAY_WRITE)),
+    (script::evalsha_ro, C::new("evalsha_ro", -3, "7.0.0", "Runs a script by its SHA-1 that must not write.").runs_script(Flags::RUNS_DIGEST).flag(Flags::READONLY)),
+    (transaction::exec, C::new("exec", 1, "1.2.0", "Executes the queued commands in one atomic step.").transaction().loading().no_script().flag(Flags::EXECUTES_QUEUE).flag(Flags::TAKES_MAIL)),
+    (multi_key::exists, C::new("exists", -2, "1.0.0", "Counts the keys that exist.").reads_key().fast().keys(1, -1, 1).access(Access::EXAMINED)),
+    (expire::expire, C::new("expire", -3, "1.0.0", "Sets the time to live of a key in seconds.").writes_key().fast().one_key().access(Access::UPDATED)),
+    (expire::expireat, C::new("expireat", -3, "1.2.0", "Sets the deadline of a key in seconds of Unix time.").writes_key().fast().one_key().access(Access::UPDATED)),
     (expire::expiretime, C::new("expiretime", 2, "7.0.0", "Returns the deadline of a key in seconds of Unix time.").reads_key().fast().one_key()),
     (server::flushall, C::new("flushall", -1, "1.0.0", "Removes all keys of all databases.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
     (server::flushdb, C::new("flushdb", -1, "1.0.0", "Removes all keys of the database.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
-    (function::function, C::new("function", -2, "7.0.0", "A library without functions.").scripting().no_script()),
+    (function::function, C::new("function", -2, "7.0.0", "A library without functions.").scripting().no_script().subcommands(&["flush", "help", "list"])),
     (get::get, C::new("get", 2, "1.0.0", "Returns a value.").reads_string().fast().one_key()),
     (bits::getbit, C::new("getbit", 3, "2.2.0", "Returns a bit of a string.").reads_string().bitmap().fast().one_key()),
-    (get::getdel, C::new("getdel", 2, "6.2.0", "Returns a value and removes its key.").updates_string().fast().one_key()),
+    (get::getdel, C::new("getdel", 2, "6.2.0", "Returns a value and removes its key.").updates_string().fast().one_key().access(Access::TAKEN)),
     (get::getex, C::new("getex", -2, "6.2.0", "Returns a value and sets or removes its deadline.").updates_string().fast().one_key()),
     (get::getrange, C::new("getrange", 4, "2.4.0", "Returns part of a value.").reads_string().one_key()),
-    (set::getset, C::new("getset", 3, "1.0.0", "Stores a value and returns the former value.").writes_string().fast().one_key()),
+    (set::getset, C::new("getset", 3, "1.0.0", "Stores a value and returns the former value.").writes_string().fast().one_key().event("set")),
     (handshake::hello, C::new("hello", -1, "6.0.0", "Chooses the protocol version; may authenticate and name the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
-    (counter::incr, C::new("incr", 2, "1.0.0", "Adds one to an integer; a missing key counts as 0.").writes_string().fast().one_key()),
+    (counter::incr, C::new("incr", 2, "1.0.0", "Adds one to an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
     (counter::incrby, C::new("incrby", 3, "1.0.0", "Adds to an integer; a missing key counts as 0.").writes_string().fast().one_key()),
     (counter::incrbyfloat, C::new("incrbyfloat", 3, "2.6.0", "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key()),
     (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().loading().flag(Flags::ANY_KEYS)),
     (scan::keys, C::new("keys", 2, "1.0.0", "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
-    (object::memory, C::new("memory", -2, "4.0.0", "Returns the memory that an entry needs.").server().flag(Flags::ANY_KEYS)),
+    (object::memory, C::new("memory", -2, "4.0.0", "Returns the memory that an entry needs.").server().flag(Flags::ANY_KEYS).access(Access::EXAMINED).subcommands(&["help", "usage"]).keyed_subcommands(&["usage"])),
     (multi_key::mget, C::new("mget", -2, "1.0.0", "Returns several values.").reads_string().fast().keys(1, -1, 1)),
-    (rename::move_key, C::new("move", 3, "1.0.0", "Moves a key to another database.").writes_key().fast().one_key().flag(Flags::ANY_KEYS)),
-    (multi_key::mset, C::new("mset", -3, "1.0.1", "Stores several values.").writes_string().keys(1, -1, 2)),
-    (multi_key::msetnx, C::new("msetnx", -3, "1.0.1", "Stores several values if none of the keys exists.").writes_string().keys(1, -1, 2)),
+    (rename::move_key, C::new("move", 3, "1.0.0", "Moves a key to another database.").writes_key().fast().one_key().flag(Flags::ANY_KEYS).event("move_to").removal_event("move_from")),
+    (multi_key::mset, C::new("mset", -3, "1.0.1", "Stores several values.").writes_string().keys(1, -1, 2).access(Access::REPLACED).event("set")),
+    (multi_key::msetnx, C::new("msetnx", -3, "1.0.1", "Stores several values if none of the keys exists.").writes_string().keys(1, -1, 2).access(Access::CREATED).event("set")),
     (transaction::multi, C::new("multi", 1, "1.2.0", "Starts a transaction: further commands are queued.").transaction().fast().loading().no_script()),
-    (object::object, C::new("object", -2, "2.2.3", "Describes the representation of a value.").generic().flag(Flags::ANY_KEYS)),
-    (expire::persist, C::new("persist", 2, "2.2.0", "Removes the deadline of a key.").writes_key().fast().one_key()),
-    (expire::pexpire, C::new("pexpire", -3, "2.6.0", "Sets the time to live of a key in milliseconds.").writes_key().fast().one_key()),
-    (expire::pexpireat, C::new("pexpireat", -3, "2.6.0", "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key()),
+    (object::object, C::new("object", -2, "2.2.3", "Describes the representation of a value.").generic().flag(Flags::ANY_KEYS).access(Access::EXAMINED).subcommands(&["encoding", "freq", "help", "idletime", "refcount"]).keyed_subcommands(&["encoding", "freq", "idletime", "refcount"])),
+    (expire::persist, C::new("persist", 2, "2.2.0", "Removes the deadline of a key.").writes_key().fast().one_key().access(Access::UPDATED)),
+    (expire::pexpire, C::new("pexpire", -3, "2.6.0", "Sets the time to live of a key in milliseconds.").writes_key().fast().one_key().access(Access::UPDATED)),
+    (expire::pexpireat, C::new("pexpireat", -3, "2.6.0", "Sets the deadline of a key in milliseconds of Unix time.").writes_key().fast().one_key().access(Access::UPDATED)),
     (expire::pexpiretime, C::new("pexpiretime", 2, "7.0.0", "Returns the deadline of a key in milliseconds of Unix time.").reads_key().fast().one_key()),
-    (hyperloglog::pfadd, C::new("pfadd", -2, "2.8.9", "Adds elements to a HyperLogLog.").writes_string().hyperloglog().fast().one_key()),
-    (hyperloglog::pfcount, C::new("pfcount", -2, "2.8.9", "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1).flag(Flags::MAY_WRITE)),
-    (hyperloglog::pfmerge, C::new("pfmerge", -2, "2.8.9", "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1)),
-    (basic::ping, C::new("ping", -1, "1.0.0", "Returns PONG, or its argument.").connection().fast()),
-    (set::psetex, C::new("psetex", 4, "2.6.0", "Stores a value with a time to live in milliseconds.").writes_string().one_key()),
-    (pubsub::psubscribe, C::new("psubscribe", -2, "2.0.0", "Subscribes to channels that match patterns.").pubsub().loading().flag(Flags::NO_MULTI).no_script()),
+    (hyperloglog::pfadd, C::new("pfadd", -2, "2.8.9", "Adds elements to a HyperLogLog.").writes_string().hyperloglog().fast().one_key().access(Access::INSERTED)),
+    (hyperloglog::pfcount, C::new("pfcount", -2, "2.8.9", "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1).flag(Flags::MAY_WRITE).access(Access::READ_AND_KEPT).flag(Flags::EDITS_SILENTLY)),
+    (hyperloglog::pfmerge, C::new("pfmerge", -2, "2.8.9", "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1).accesses(Access::READ_AND_INSERTED, Access::READ).event("pfadd")),
+    (basic::ping, C::new("ping", -1, "1.0.0", "Returns PONG, or its argument.").connection().fast().flag(Flags::FOR_SUBSCRIBERS)),
+    (set::psetex, C::new("psetex", 4, "2.6.0", "Stores a value with a time to live in milliseconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
+    (pubsub::psubscribe, C::new("psubscribe", -2, "2.0.0", "Subscribes to channels that match patterns.").subscribes().loading().no_script()),
     (expire::pttl, C::new("pttl", 2, "2.6.0", "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key()),
     (pubsub::publish, C::new("publish", 3, "2.0.0", "Sends a message to a channel.").pubsub().fast().loading().flag(Flags::MAY_WRITE)),
-    (pubsub::pubsub, C::new("pubsub", -2, "2.8.0", "Describes the subscriptions of all connections.").pubsub()),
-    (pubsub::punsubscribe, C::new("punsubscribe", -1, "2.0.0", "Ends subscriptions of patterns.").pubsub().loading().flag(Flags::NO_MULTI).no_script()),
-    (basic::quit, C::new("quit", -1, "1.0.0", "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script()),
+    (pubsub::pubsub, C::new("pubsub", -2, "2.8.0", "Describes the subscriptions of all connections.").pubsub().subcommands(&["channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"])),
+    (pubsub::punsubscribe, C::new("punsubscribe", -1, "2.0.0", "Ends subscriptions of patterns.").subscribes().loading().no_script()),
+    (basic::quit, C::new("quit", -1, "1.0.0", "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
     (object::randomkey, C::new("randomkey", 1, "1.0.0", "Returns any key.").reads_key().flag(Flags::ANY_KEYS)),
-    (rename::rename, C::new("rename", 3, "1.0.0", "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1)),
-    (rename::renamenx, C::new("renamenx", 3, "1.0.0", "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1)),
-    (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script()),
-    (dump::restore, C::new("restore", -4, "2.6.0", "Stores a string that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key()),
+    (rename::rename, C::new("rename", 3, "1.0.0", "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1).accesses(Access::TAKEN, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
+    (rename::renamenx, C::new("renamenx", 3, "1.0.0", "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::CREATED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
+    (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
+    (dump::restore, C::new("restore", -4, "2.6.0", "Stores a string that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key().access(Access::REPLACED).flag(Flags::REMOVES_FORMER)),
     (server::role, C::new("role", 1, "2.8.12", "Returns the replication role: always master, without replicas.").server().fast().loading().no_script()),
     (scan::scan, C::new("scan", -2, "2.8.0", "Iterates over the keys in batches.").reads_key().flag(Flags::ANY_KEYS)),
-    (script::script, C::new("script", -2, "2.6.0", "Loads, lists and removes scripts.").scripting().no_script()),
-    (basic::select, C::new("select", 2, "1.0.0", "Selects the database.").connection().fast().loading()),
-    (set::set, C::new("set", -3, "1.0.0", "Stores a value.").writes_string().one_key()),
+    (script::script, C::new("script", -2, "2.6.0", "Loads, lists and removes scripts.").scripting().no_script().subcommands(&["debug", "exists", "flush", "help", "kill", "load"])),
+    (basic::select, C::new("select", 2, "1.0.0", "Selects the database.").connection().fast().loading().flag(Flags::SELECTS_DATABASE)),
+    (set::set, C::new("set", -3, "1.0.0", "Stores a value.").writes_string().one_key().flag(Flags::SHORT).flag(Flags::MAY_REPLACE)),
     (bits::setbit, C::new("setbit", 4, "2.2.0", "Sets a bit of a string, and returns its former value.").writes_string().bitmap().one_key()),
-    (set::setex, C::new("setex", 4, "2.0.0", "Stores a value with a time to live in seconds.").writes_string().one_key()),
-    (set::setnx, C::new("setnx", 3, "1.0.0", "Stores a value if the key does not exist.").writes_string().fast().one_key()),
-    (edit::setrange, C::new("setrange", 4, "2.2.0", "Overwrites part of a value; pads with zero bytes.").writes_string().one_key()),
-    (pubsub::spublish, C::new("spublish", 3, "7.0.0", "Sends a message to a channel of a shard.").pubsub().fast().loading().one_key().flag(Flags::MAY_WRITE)),
-    (pubsub::ssubscribe, C::new("ssubscribe", -2, "7.0.0", "Subscribes to channels of shards.").pubsub().loading().flag(Flags::NO_MULTI).keys(1, -1, 1).no_script()),
-    (get::strlen, C::new("strlen", 2, "2.2.0", "Returns the length of a value in bytes.").reads_string().fast().one_key()),
-    (pubsub::subscribe, C::new("subscribe", -2, "2.0.0", "Subscribes to channels.").pubsub().loading().flag(Flags::NO_MULTI).no_script()),
+    (set::setex, C::new("setex", 4, "2.0.0", "Stores a value with a time to live in seconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
+    (set::setnx, C::new("setnx", 3, "1.0.0", "Stores a value if the key does not exist.").writes_string().fast().one_key().access(Access::CREATED).event("set")),
+    (edit::setrange, C::new("setrange", 4, "2.2.0", "Overwrites part of a value; pads with zero bytes.").writes_string().one_key().access(Access::UPDATED)),
+    (pubsub::spublish, C::new("spublish", 3, "7.0.0", "Sends a message to a channel of a shard.").pubsub().fast().loading().one_key().flag(Flags::MAY_WRITE).access(Access::NO_KEY)),
+    (pubsub::ssubscribe, C::new("ssubscribe", -2, "7.0.0", "Subscribes to channels of shards.").subscribes().loading().keys(1, -1, 1).no_script().access(Access::NO_KEY)),
+    (get::strlen, C::new("strlen", 2, "2.2.0", "Returns the length of a value in bytes.").reads_string().fast().one_key().access(Access::EXAMINED)),
+    (pubsub::subscribe, C::new("subscribe", -2, "2.0.0", "Subscribes to channels.").subscribes().loading().no_script()),
     (get::getrange, C::new("substr", 4, "1.0.0", "Returns part of a value: the old name of GETRANGE.").reads_string().one_key()),
-    (pubsub::sunsubscribe, C::new("sunsubscribe", -1, "7.0.0", "Ends subscriptions of channels of shards.").pubsub().loading().flag(Flags::NO_MULTI).keys(1, -1, 1).no_script()),
+    (pubsub::sunsubscribe, C::new("sunsubscribe", -1, "7.0.0", "Ends subscriptions of channels of shards.").subscribes().loading().keys(1, -1, 1).no_script().access(Access::NO_KEY)),
     (server::time, C::new("time", 1, "2.6.0", "Returns Unix time in seconds and microseconds.").server().fast().loading()),
-    (multi_key::touch, C::new("touch", -2, "3.2.1", "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1)),
+    (multi_key::touch, C::new("touch", -2, "3.2.1", "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1).access(Access::EXAMINED)),
     (expire::ttl, C::new("ttl", 2, "1.0.0", "Returns the time to live of a key in seconds.").reads_key().fast().one_key()),
-    (key::type_of, C::new("type", 2, "1.0.0", "Returns the type of a value.").reads_key().fast().one_key()),
-    (multi_key::del, C::new("unlink", -2, "4.0.0", "Removes keys.").writes_key().fast().keys(1, -1, 1)),
-    (pubsub::unsubscribe, C::new("unsubscribe", -1, "2.0.0", "Ends subscriptions of channels.").pubsub().loading().flag(Flags::NO_MULTI).no_script()),
+    (key::type_of, C::new("type", 2, "1.0.0", "Returns the type of a value.").reads_key().fast().one_key().access(Access::EXAMINED)),
+    (multi_key::del, C::new("unlink", -2, "4.0.0", "Removes keys.").writes_key().fast().keys(1, -1, 1).access(Access::REMOVED)),
+    (pubsub::unsubscribe, C::new("unsubscribe", -1, "2.0.0", "Ends subscriptions of channels.").subscribes().loading().no_script()),
     (transaction::unwatch, C::new("unwatch", 1, "2.2.0", "Unwatches all keys.").transaction_queued().fast().loading().no_script()),
     (server::wait, C::new("wait", 3, "3.0.0", "Returns 0: there are no replicas to wait for.").generic().no_script()),
-    (transaction::watch, C::new("watch", -2, "2.2.0", "Makes the next transaction fail if these keys change before it.").transaction().fast().loading().keys(1, -1, 1).no_script()),
-    (zset::add::zadd, C::new("zadd", -4, "1.2.0", "Adds members to a sorted set, or changes their scores.").writes_zset().fast().one_key()),
-    (zset::read::zcard, C::new("zcard", 2, "1.2.0", "Returns the number of members of a sorted set.").reads_zset().fast().one_key()),
+    (transaction::watch, C::new("watch", -2, "2.2.0", "Makes the next transaction fail if these keys change before it.").transaction().fast().loading().keys(1, -1, 1).no_script().access(Access::EXAMINED)),
+    (zset::add::zadd, C::new("zadd", -4, "1.2.0", "Adds members to a sorted set, or changes their scores.").writes_zset().fast().one_key().access(Access::UPDATED)),
+    (zset::read::zcard, C::new("zcard", 2, "1.2.0", "Returns the number of members of a sorted set.").reads_zset().fast().one_key().access(Access::EXAMINED)),
     (zset::read::zcount, C::new("zcount", 4, "2.0.0", "Counts the members with scores in a range.").reads_zset().fast().one_key()),
     (zset::combine::zdiff, C::new("zdiff", -3, "6.2.0", "Returns the members of the first sorted set that are in no other one.").reads_zset().numkeys(1)),
-    (zset::combine::zdiffstore, C::new("zdiffstore", -4, "6.2.0", "Stores the members of the first sorted set that are in no other one.").writes_zset().one_key().numkeys(2)),
-    (zset::add::zincrby, C::new("zincrby", 4, "1.2.0", "Adds to the score of a member; a missing one counts as 0.").writes_zset().fast().one_key()),
+    (zset::combine::zdiffstore, C::new("zdiffstore", -4, "6.2.0", "Stores the members of the first sorted set that are in no other one.").writes_zset().one_key().numkeys(2).accesses(Access::REPLACED, Access::READ)),
+    (zset::add::zincrby, C::new("zincrby", 4, "1.2.0", "Adds to the score of a member; a missing one counts as 0.").writes_zset().fast().one_key().event("zincr")),
     (zset::combine::zinter, C::new("zinter", -3, "6.2.0", "Returns the members that are in all sorted sets.").reads_zset().numkeys(1)),
     (zset::combine::zintercard, C::new("zintercard", -3, "7.0.0", "Counts the members that are in all sorted sets.").reads_zset().numkeys(1)),
-    (zset::combine::zinterstore, C::new("zinterstore", -4, "2.0.0", "Stores the members that are in all sorted sets.").writes_zset().one_key().numkeys(2)),
+    (zset::combine::zinterstore, C::new("zinterstore", -4, "2.0.0", "Stores the members that are in all sorted sets.").writes_zset().one_key().numkeys(2).accesses(Access::REPLACED, Access::READ)),
     (zset::read::zlexcount, C::new("zlexcount", 4, "2.8.9", "Counts the members with names in a range.").reads_zset().fast().one_key()),
-    (zset::pop::zmpop, C::new("zmpop", -4, "7.0.0", "Removes and returns members of the first sorted set that has any.").updates_zset().numkeys(1)),
+    (zset::pop::zmpop, C::new("zmpop", -4, "7.0.0", "Removes and returns members of the first sorted set that has any.").updates_zset().numkeys(1).access(Access::TAKEN)),
     (zset::read::zmscore, C::new("zmscore", -3, "6.2.0", "Returns the scores of members.").reads_zset().fast().one_key()),
-    (zset::pop::zpopmax, C::new("zpopmax", -2, "5.0.0", "Removes and returns the members with the highest scores.").updates_zset().fast().one_key()),
-    (zset::pop::zpopmin, C::new("zpopmin", -2, "5.0.0", "Removes and returns the members with the lowest scores.").updates_zset().fast().one_key()),
+    (zset::pop::zpopmax, C::new("zpopmax", -2, "5.0.0", "Removes and returns the members with the highest scores.").updates_zset().fast().one_key().access(Access::TAKEN)),
+    (zset::pop::zpopmin, C::new("zpopmin", -2, "5.0.0", "Removes and returns the members with the lowest scores.").updates_zset().fast().one_key().access(Access::TAKEN)),
     (zset::sample::zrandmember, C::new("zrandmember", -2, "6.2.0", "Returns random members of a sorted set.").reads_zset().one_key()),
     (zset::range::zrange, C::new("zrange", -4, "1.2.0", "Returns the members in a range of ranks, scores or names.").reads_zset().one_key()),
     (zset::range::zrangebylex, C::new("zrangebylex", -4, "2.8.9", "Returns the members with names in a range.").reads_zset().one_key()),
     (zset::range::zrangebyscore, C::new("zrangebyscore", -4, "1.0.5", "Returns the members with scores in a range.").reads_zset().one_key()),
-    (zset::range::zrangestore, C::new("zrangestore", -5, "6.2.0", "Stores the members in a range of ranks, scores or names.").writes_zset().keys(1, 2, 1)),
+    (zset::range::zrangestore, C::new("zrangestore", -5, "6.2.0", "Stores the members in a range of ranks, scores or names.").writes_zset().keys(1, 2, 1).accesses(Access::REPLACED, Access::READ)),
     (zset::read::zrank, C::new("zrank", -3, "2.0.0", "Returns the rank of a member from the lowest score.").reads_zset().fast().one_key()),
-    (zset::pop::zrem, C::new("zrem", -3, "1.2.0", "Removes members from a sorted set.").updates_zset().fast().one_key()),
-    (zset::range::zremrangebylex, C::new("zremrangebylex", 4, "2.8.9", "Removes the members with names in a range.").updates_zset().one_key()),
-    (zset::range::zremrangebyrank, C::new("zremrangebyrank", 4, "2.0.0", "Removes the members with ranks in a range.").updates_zset().one_key()),
-    (zset::range::zremrangebyscore, C::new("zremrangebyscore", 4, "1.2.0", "Removes the members with scores in a range.").updates_zset().one_key()),
+    (zset::pop::zrem, C::new("zrem", -3, "1.2.0", "Removes members from a sorted set.").updates_zset().fast().one_key().access(Access::REDUCED)),
+    (zset::range::zremrangebylex, C::new("zremrangebylex", 4, "2.8.9", "Removes the members with names in a range.").updates_zset().one_key().access(Access::REDUCED)),
+    (zset::range::zremrangebyrank, C::new("zremrangebyrank", 4, "2.0.0", "Removes the members with ranks in a range.").updates_zset().one_key().access(Access::REDUCED)),
+    (zset::range::zremrangebyscore, C::new("zremrangebyscore", 4, "1.2.0", "Removes the members with scores in a range.").updates_zset().one_key().access(Access::REDUCED)),
     (zset::range::zrevrange, C::new("zrevrange", -4, "1.2.0", "Returns the members in a range of ranks from the highest score.").reads_zset().one_key()),
     (zset::range::zrevrangebylex, C::new("zrevrangebylex", -4, "2.8.9", "Returns the members with names in a range, the last one first.").reads_zset().one_key()),
     (zset::range::zrevrangebyscore, C::new("zrevrangebyscore", -4, "2.2.0", "Returns the members with scores in a range, the highest one first.").reads_zset().one_key()),
@@ -144,19 +147,19 @@ const ROWS: [(Run, CommandSpec); 126] = [
     (zset::scan::zscan, C::new("zscan", -3, "2.8.0", "Iterates over the members of a sorted set in batches.").reads_zset().one_key()),
     (zset::read::zscore, C::new("zscore", 3, "1.2.0", "Returns the score of a member.").reads_zset().fast().one_key()),
     (zset::combine::zunion, C::new("zunion", -3, "6.2.0", "Returns the members that are in any of the sorted sets.").reads_zset().numkeys(1)),
-    (zset::combine::zunionstore, C::new("zunionstore", -4, "2.0.0", "Stores the members that are in any of the sorted sets.").writes_zset().one_key().numkeys(2)),
+    (zset::combine::zunionstore, C::new("zunionstore", -4, "2.0.0", "Stores the members that are in any of the sorted sets.").writes_zset().one_key().numkeys(2).accesses(Access::REPLACED, Access::READ)),
 ];
 
 /// The descriptions of all commands, sorted by name.
-pub(super) static SPECS: [CommandSpec; ROWS.len()] = specs();
+pub(super) static SPECS: [CommandSpec; COUNT] = specs();
 
 /// All commands, sorted by name.
-pub(super) static TABLE: [Command; ROWS.len()] = table();
+pub(super) static TABLE: [Command; COUNT] = table();
 
-const fn specs() -> [CommandSpec; ROWS.len()] {
-    let mut specs = [ROWS[0].1; ROWS.len()];
+const fn specs() -> [CommandSpec; COUNT] {
+    let mut specs = [ROWS[0].1; COUNT];
     let mut index = 0;
-    while index < ROWS.len() {
+    while index < COUNT {
         specs[index] = ROWS[index].1;
         specs[index].index = index as u8;
         index += 1;
@@ -164,10 +167,10 @@ const fn specs() -> [CommandSpec; ROWS.len()] {
     specs
 }
 
-const fn table() -> [Command; ROWS.len()] {
-    let mut table = [(&SPECS[0], ROWS[0].0); ROWS.len()];
+const fn table() -> [Command; COUNT] {
+    let mut table = [(&SPECS[0], ROWS[0].0); COUNT];
     let mut index = 0;
-    while index < ROWS.len() {
+    while index < COUNT {
         table[index] = (&SPECS[index], ROWS[index].0);
         index += 1;
     }
@@ -206,12 +209,12 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
 
 /// For each command the folded name, if no other name of at most eight bytes has the same one: only letters fold to
 /// letters. Otherwise 0.
-static EXACT: [u64; ROWS.len()] = exact();
+static EXACT: [u64; COUNT] = exact();
 
-const fn exact() -> [u64; ROWS.len()] {
-    let mut exact = [0; ROWS.len()];
+const fn exact() -> [u64; COUNT] {
+    let mut exact = [0; COUNT];
     let mut index = 0;
-    while index < ROWS.len() {
+    while index < COUNT {
         let name = ROWS[index].1.name.as_bytes();
         let mut letters = 0;
         while letters < name.len() && name[letters].is_ascii_alphabetic() {
@@ -231,7 +234,7 @@ const fn exact() -> [u64; ROWS.len()] {
 const fn index() -> [u8; SLOTS] {
     let mut slots = [EMPTY; SLOTS];
     let mut index = 0;
-    while index < ROWS.len() {
+    while index < COUNT {
         let Some(folded) = fold(ROWS[index].1.name.as_bytes()) else {
             panic!("a command name has at most 16 bytes")
         };

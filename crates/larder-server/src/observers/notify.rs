@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use larder_engine::raw::Key;
 
 use super::channels::{Channels, Kind};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, Flags};
 
 /// The letters of `notify-keyspace-events`, in the order in which they are shown. Letters of types that this server does
 /// not have are accepted.
@@ -87,31 +87,29 @@ impl Notifications {
         if self.classes() == 0 {
             return;
         }
-        let (command, group) = command.map_or(("", ""), |spec| (spec.name, spec.group));
+        let is = |flag| command.is_some_and(|spec| spec.is(flag));
+        let (own_event, removal) = command.map_or(("", "del"), |spec| (spec.event, spec.removal_event));
+        let own_class = class_of(command.map_or("", |spec| spec.group));
         let send = |letter, event| self.send(channels, key, letter, event);
         match event {
             Event::Stored { is_new, is_timed } => {
-                let event = store_event(command);
-                // These remove the former entry first.
-                if is_new || matches!(event, "rename_to" | "copy_to" | "restore") {
+                if is_new || is(Flags::REMOVES_FORMER) {
                     send(b'n', "new");
                 }
-                send(class_of(group), event);
-                if event == "set" && is_timed {
+                send(own_class, own_event);
+                if own_event == "set" && is_timed {
                     send(b'g', "expire");
                 }
             }
-            // It changes no register: it keeps its result.
-            Event::Edited if command == "pfcount" => {}
-            Event::Edited => send(class_of(group), store_event(command)),
+            Event::Edited if is(Flags::EDITS_SILENTLY) => {}
+            Event::Edited => send(own_class, own_event),
             Event::Timed => send(b'g', "expire"),
             Event::Persisted => send(b'g', "persist"),
             Event::Removed => {
-                // These have removed the last members first.
-                if ["zrem", "zpop", "zmpop"].iter().any(|start| command.starts_with(start)) {
-                    send(class_of(group), store_event(command));
+                if is(Flags::REMOVES_MEMBERS) {
+                    send(own_class, own_event);
                 }
-                send(b'g', remove_event(command));
+                send(b'g', removal);
             }
             Event::Expired => send(b'x', "expired"),
             Event::Evicted => send(b'e', "evicted"),
@@ -131,29 +129,6 @@ impl Notifications {
                 channels.publish(Kind::Channel, &channel, message);
             }
         }
-    }
-}
-
-/// The event of a command that stores or edits a value: its name, if no other is usual.
-fn store_event(command: &str) -> &str {
-    match command {
-        "set" | "setex" | "psetex" | "setnx" | "getset" | "mset" | "msetnx" | "bitop" => "set",
-        "incr" | "incrby" | "decr" | "decrby" => "incrby",
-        "rename" | "renamenx" => "rename_to",
-        "copy" => "copy_to",
-        "move" => "move_to",
-        "zincrby" => "zincr",
-        "bitfield" => "setbit",
-        "pfmerge" => "pfadd",
-        other => other,
-    }
-}
-
-fn remove_event(command: &str) -> &'static str {
-    match command {
-        "rename" | "renamenx" => "rename_from",
-        "move" => "move_from",
-        _ => "del",
     }
 }
 

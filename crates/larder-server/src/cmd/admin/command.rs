@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use larder_glob::Pattern;
 use larder_resp::{Args, Encoder};
 
-use super::key_access::key_access;
 use crate::cmd::help::help;
 use crate::cmd::table::{SPECS, find};
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::spec::CommandSpec;
+use crate::spec::{Access, CommandSpec};
 
 pub(crate) fn command(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(subcommand) = args.get(1) else { return info(cx, args.skip(1)) };
@@ -86,7 +85,7 @@ fn describe(reply: &mut Encoder<'_>, spec: &CommandSpec) {
 
 fn describe_keys(reply: &mut Encoder<'_>, spec: &CommandSpec) {
     let (first, last, step) = spec.keys;
-    let access = key_access(spec, 0, None);
+    let Access(access) = spec.key_access(0, None);
     reply.array(1);
     reply.map(3);
     reply.bulk(b"flags");
@@ -135,46 +134,11 @@ fn docs(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The subcommands of each command that has some.
-const SUBCOMMANDS: [(&str, &[&str]); 8] = [
-    (
-        "client",
-        &[
-            "caching",
-            "getname",
-            "getredir",
-            "help",
-            "id",
-            "info",
-            "kill",
-            "list",
-            "no-evict",
-            "no-touch",
-            "pause",
-            "reply",
-            "setinfo",
-            "setname",
-            "tracking",
-            "trackinginfo",
-            "unblock",
-            "unpause",
-        ],
-    ),
-    ("command", &["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"]),
-    ("config", &["get", "help", "resetstat", "set"]),
-    ("function", &["flush", "help", "list"]),
-    ("memory", &["help", "usage"]),
-    ("object", &["encoding", "freq", "help", "idletime", "refcount"]),
-    ("pubsub", &["channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"]),
-    ("script", &["debug", "exists", "flush", "help", "kill", "load"]),
-];
-
 /// The names of these commands, and those of their subcommands.
 fn names_of<'s>(specs: impl Iterator<Item = &'s CommandSpec>) -> impl Iterator<Item = Cow<'s, str>> {
     specs.flat_map(|spec| {
-        let own = SUBCOMMANDS.iter().find(|(name, _)| *name == spec.name);
-        let subcommands = own.map_or(&[][..], |(_, subcommands)| subcommands).iter();
-        let subcommands = subcommands.map(|subcommand| Cow::from(format!("{}|{subcommand}", spec.name)));
+        let subcommands =
+            spec.subcommands.iter().map(|subcommand| Cow::from(format!("{}|{subcommand}", spec.name)));
         std::iter::once(Cow::from(spec.name)).chain(subcommands)
     })
 }
@@ -204,11 +168,11 @@ fn list(cx: &mut Context<'_>, filter: Args<'_>) -> Outcome {
 fn getkeys(cx: &mut Context<'_>, request: Args<'_>, with_flags: bool) -> Outcome {
     let spec = find(&request[0]).map(|(spec, _)| *spec);
     let spec = spec.ok_or(CommandError::Fixed("ERR Invalid command specified"))?;
-    if let Some(key) = key_of_subcommand(spec, request) {
+    if let Some(key) = spec.key_of_subcommand(request) {
         return reply_keys(cx, spec, request, &[key], with_flags);
     }
     // The channels of shards are at positions of keys.
-    if !spec.has_keys() || key_access(spec, 0, None) == ["not_key"] {
+    if !spec.has_keys() || spec.key_access(0, None) == Access::NO_KEY {
         return Err(CommandError::Fixed("ERR The command has no key arguments"));
     }
     if !spec.accepts(request.len()) {
@@ -233,23 +197,11 @@ fn reply_keys(
             reply.bulk(key);
             continue;
         }
-        let access = key_access(spec, index, Some(request));
+        let Access(access) = spec.key_access(index, Some(request));
         reply.array(2);
         reply.bulk(key);
         reply.set(access.len());
         access.iter().for_each(|flag| reply.simple(flag));
     }
     Ok(())
-}
-
-/// The key of a request whose subcommand has one, which the table does not say.
-fn key_of_subcommand<'a>(spec: &CommandSpec, request: Args<'a>) -> Option<&'a [u8]> {
-    let subcommand = request.get(1)?;
-    let is = |name: &[u8]| subcommand.eq_ignore_ascii_case(name);
-    let has_key = match spec.name {
-        "object" => [&b"ENCODING"[..], b"FREQ", b"IDLETIME", b"REFCOUNT"].into_iter().any(is),
-        "memory" => is(b"USAGE"),
-        _ => false,
-    };
-    request.get(2).filter(|_| has_key)
 }

@@ -4,5 +4,4 @@ pub(crate) mod command;
 pub(crate) mod config;
 pub(crate) mod function;
 pub(crate) mod info;
-pub(crate) mod key_access;
 pub(crate) mod server;

@@ -3,6 +3,7 @@
 use larder_resp::Args;
 
 use crate::cmd::{CommandError, Context, Outcome};
+use crate::spec::CommandSpec;
 use crate::state::ServerState;
 
 const MISSING: CommandError = CommandError::Fixed("ERR this server was built without scripts");
@@ -11,7 +12,7 @@ pub(crate) fn eval(_: &mut Context<'_>, _: Args<'_>) -> Outcome {
     Err(MISSING)
 }
 
-pub(crate) fn needs_memory(_: &ServerState, _: &str, _: Args<'_>) -> bool {
+pub(crate) fn needs_memory(_: &ServerState, _: &CommandSpec, _: Args<'_>) -> bool {
     false
 }
 

@@ -111,14 +111,12 @@ fn find_script(
 }
 
 /// Whether a request of this command runs a script that may not start while memory is used up.
-pub(crate) fn needs_memory(state: &ServerState, command: &str, args: Args<'_>) -> bool {
-    match command {
-        "eval" | "eval_ro" => Script::needs_memory_by(&args[1]),
-        "evalsha" | "evalsha_ro" => parse_digest(&args[1])
-            .and_then(|digest| script::find(&state.scripts, &digest))
-            .is_some_and(|script| script.needs_memory()),
-        _ => false,
+pub(crate) fn needs_memory(state: &ServerState, spec: &CommandSpec, args: Args<'_>) -> bool {
+    if spec.is(Flags::RUNS_BODY) {
+        return Script::needs_memory_by(&args[1]);
     }
+    let known = || script::find(&state.scripts, &parse_digest(&args[1])?);
+    spec.is(Flags::RUNS_DIGEST) && known().is_some_and(|script| script.needs_memory())
 }
 
 /// Whether a script may run, by the options of its first line, if it has any. The texts are those of Redis.
@@ -358,11 +356,11 @@ impl Run<'_> {
     fn refusal(&self, spec: &CommandSpec, arguments: usize) -> Option<&'static str> {
         if !spec.accepts(arguments) {
             Some("ERR Wrong number of args calling Redis command from script")
-        } else if spec.flags.contains(Flags::NO_SCRIPT) {
+        } else if spec.is(Flags::NO_SCRIPT) {
             Some("ERR This Redis command is not allowed from script")
         } else if self.is_read_only && spec.may_write() {
             Some("ERR Write commands are not allowed from read-only scripts.")
-        } else if self.must_not_grow && spec.flags.contains(Flags::DENYOOM) {
+        } else if self.must_not_grow && spec.is(Flags::DENYOOM) {
             Some("OOM command not allowed when used memory > 'maxmemory'.")
         } else {
             None
@@ -382,7 +380,7 @@ impl Run<'_> {
     fn record_reads(&mut self, spec: &CommandSpec, args: Args<'_>) {
         if self.cx.session.tracking().is_some() {
             special::track(&self.cx, spec, args);
-            if spec.flags.contains(Flags::READONLY) {
+            if spec.is(Flags::READONLY) {
                 self.reads.extend(spec.keys_of(args).unwrap_or_default().into_iter().map(Box::from));
             }
         }
@@ -405,7 +403,7 @@ impl Host for Run<'_> {
             self.abort = Some(Abort::OtherKeys);
             return Err(CallError::MustEnd);
         }
-        self.must_not_grow &= !spec.flags.contains(Flags::WRITE);
+        self.must_not_grow &= !spec.is(Flags::WRITE);
         let start = self.cx.out.len();
         self.cx.session.last_command = Some(spec);
         self.cx.counts.commands += 1;

@@ -46,9 +46,8 @@ impl Transaction {
 
     /// Whether it has a command that may need memory for entries.
     pub(crate) fn may_need_memory(&self, state: &ServerState) -> bool {
-        self.iter().any(|((spec, _), args)| {
-            spec.flags.contains(Flags::DENYOOM) || script::needs_memory(state, spec.name, args)
-        })
+        self.iter()
+            .any(|((spec, _), args)| spec.is(Flags::DENYOOM) || script::needs_memory(state, spec, args))
     }
 
     /// The memory that it needs, in bytes.
@@ -79,7 +78,7 @@ pub(crate) fn multi(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 
 /// Checks a command and queues it.
 pub(crate) fn queue(cx: &mut Context<'_>, spec: &CommandSpec, args: Args<'_>) -> Outcome {
-    if spec.flags.contains(Flags::NO_MULTI) || client::changes_replies(spec, args) {
+    if spec.is(Flags::NO_MULTI) || client::changes_replies(spec, args) {
         cx.abort_transaction();
         cx.counters(spec).rejected.add(1);
         return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
@@ -165,7 +164,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 /// none.
 #[cold]
 pub(crate) fn refuse(cx: &mut Context<'_>, spec: &CommandSpec, reason: CommandError) -> CommandError {
-    if spec.name != "exec" {
+    if !spec.is(Flags::EXECUTES_QUEUE) {
         return reason;
     }
     cx.session.set_transaction(None);
@@ -200,12 +199,12 @@ pub(crate) fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<
 }
 
 pub(crate) fn uses_keys(spec: &CommandSpec) -> bool {
-    spec.flags.contains(Flags::READONLY) || spec.flags.contains(Flags::WRITE)
+    spec.is(Flags::READONLY) || spec.is(Flags::WRITE)
 }
 
 /// Whether a command may use keys that are not at fixed positions.
 pub(crate) fn has_other_keys(spec: &CommandSpec) -> bool {
-    spec.flags.contains(Flags::ANY_KEYS) || uses_keys(spec) && !spec.has_keys()
+    spec.is(Flags::ANY_KEYS) || uses_keys(spec) && !spec.has_keys()
 }
 
 /// The keys of all commands; `None` if they are not known. `database` is the selected one at first.
@@ -220,7 +219,7 @@ fn keys(transaction: &Transaction, mut database: u8) -> Option<Vec<Key<'_>>> {
             let names = spec.keys_of(args).unwrap_or_default();
             keys.extend(names.into_iter().map(|name| Key { space: database, name }));
         }
-        if spec.name == "select"
+        if spec.is(Flags::SELECTS_DATABASE)
             && let Ok(selected) = database_index(&args[1])
         {
             database = selected;

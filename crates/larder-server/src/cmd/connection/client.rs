@@ -14,7 +14,7 @@ use crate::cmd::options::integer;
 use crate::cmd::session::{Replies, TurnEnd};
 use crate::cmd::table::SPECS;
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, Flags};
 use crate::system::Moment;
 
 /// The longest pause: a year. Longer ones are shortened to it.
@@ -228,7 +228,12 @@ fn pause(cx: &mut Context<'_>, time: &[u8], kind: Option<&[u8]>) -> Outcome {
 /// Whether a request is `CLIENT REPLY`. A transaction refuses it, as in Valkey 9: without the replies of some commands, that
 /// of `EXEC` would have fewer elements than it announces.
 pub(crate) fn changes_replies(spec: &CommandSpec, args: Args<'_>) -> bool {
-    spec.name == "client" && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"REPLY"))
+    spec.is(Flags::SETS_REPLIES) && args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"REPLY"))
+}
+
+/// Whether a request is `CLIENT REPLY ON`, which gets a reply even if there are none before.
+pub(crate) fn turns_replies_on(spec: &CommandSpec, args: Args<'_>) -> bool {
+    changes_replies(spec, args) && args.len() == 3 && args[2].eq_ignore_ascii_case(b"ON")
 }
 
 /// Only `on` has a reply.

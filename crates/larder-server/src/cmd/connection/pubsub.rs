@@ -9,29 +9,11 @@ use crate::cmd::help::help;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::HeldLocks;
 use crate::observers::{Kind, Notice, Subscriptions};
-use crate::spec::CommandSpec;
-
-/// The commands that a subscriber with RESP2 may use: messages look like replies there.
-const ALLOWED: [&str; 9] = [
-    "subscribe",
-    "psubscribe",
-    "ssubscribe",
-    "unsubscribe",
-    "punsubscribe",
-    "sunsubscribe",
-    "ping",
-    "quit",
-    "reset",
-];
-
-/// Whether a command subscribes or unsubscribes. Its reply is not muted by `CLIENT REPLY`.
-pub(crate) fn changes_subscriptions(spec: &CommandSpec) -> bool {
-    spec.name.ends_with("subscribe")
-}
+use crate::spec::{CommandSpec, Flags};
 
 /// Refuses a command whose reply a subscriber could not tell from a message.
 pub(crate) fn check(spec: &CommandSpec, cx: &Context<'_>) -> Outcome {
-    if !is_limited(cx) || ALLOWED.contains(&spec.name) {
+    if !is_limited(cx) || spec.is(Flags::FOR_SUBSCRIBERS) {
         return Ok(());
     }
     cx.counters(spec).rejected.add(1);

@@ -17,26 +17,21 @@ pub(super) fn check(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) ->
     let store = &cx.state.store;
     let is_full = store.is_full();
     cx.session.is_full = is_full;
-    let is_refused = match (spec.name, cx.session.transaction()) {
-        ("discard" | "quit" | "reset", _) => false,
-        ("exec", Some(transaction)) => {
+    let is_refused = match cx.session.transaction() {
+        _ if spec.is(Flags::ENDS_TRANSACTION) => false,
+        Some(transaction) if spec.is(Flags::EXECUTES_QUEUE) => {
             transaction.may_need_memory(cx.state) && (is_full || !store.has_room(transaction.bytes()))
         }
         // Also those that need none: the queue needs memory.
-        (_, Some(_)) => is_full,
-        (_, None) if !spec.flags.contains(Flags::DENYOOM) => false,
-        (_, None) => is_full || changes_in_place(spec) && !store.has_room(bytes(args)),
+        Some(_) => is_full,
+        None if !spec.is(Flags::DENYOOM) => false,
+        None => is_full || spec.is(Flags::GROWS_IN_PLACE) && !store.has_room(bytes(args)),
     };
     if is_refused {
         cx.counters(spec).rejected.add(1);
         return Err(CommandError::OutOfMemory);
     }
     Ok(())
-}
-
-/// Whether a command lets a value grow in place, so that it cannot be refused once it has begun.
-fn changes_in_place(spec: &CommandSpec) -> bool {
-    spec.group == "sorted-set"
 }
 
 /// The bytes of the arguments.

@@ -19,8 +19,7 @@ use crate::spec::{CommandSpec, Flags};
 pub(crate) fn is_short(args: Args<'_>) -> bool {
     const MAX_ARGS: usize = 8;
     (1..=MAX_ARGS).contains(&args.len())
-        && table::find(&args[0])
-            .is_some_and(|(spec, _)| spec.flags.contains(Flags::FAST) || spec.name == "set")
+        && table::find(&args[0]).is_some_and(|(spec, _)| spec.is(Flags::FAST) || spec.is(Flags::SHORT))
 }
 
 /// Executes one non-empty request and writes its reply.
@@ -64,7 +63,7 @@ pub(super) fn run(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Ou
 fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
     let error = if !spec.accepts(args.len()) {
         CommandError::Arity(spec.name)
-    } else if !cx.session.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+    } else if !cx.session.authenticated && !spec.is(Flags::NO_AUTH) {
         CommandError::NoAuth
     } else {
         return Ok(());

@@ -5,18 +5,17 @@ use larder_resp::Args;
 use crate::client::Paused;
 use crate::cmd::session::Session;
 use crate::cmd::table;
+use crate::spec::Flags;
 
 /// Whether a command has to wait for the end of a pause.
 #[cold]
 pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bool {
-    let spec = table::find(&args[0]).map(|(spec, _)| *spec);
-    match paused {
-        Paused::All => spec.is_none_or(|spec| spec.name != "client"),
-        Paused::Writes => spec.is_some_and(|spec| match spec.name {
-            "exec" => session.transaction().is_some_and(|transaction| transaction.writes()),
-            _ if session.transaction().is_some() => false,
-            _ => spec.may_write(),
-        }),
+    let Some((spec, _)) = table::find(&args[0]) else { return paused == Paused::All };
+    match (paused, session.transaction()) {
+        (Paused::All, _) => !spec.is(Flags::NOT_PAUSED),
+        (Paused::Writes, None) => spec.may_write(),
+        // A command that is queued changes nothing yet.
+        (Paused::Writes, Some(transaction)) => spec.is(Flags::EXECUTES_QUEUE) && transaction.writes(),
     }
 }
 
@@ -25,7 +24,7 @@ pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bo
 pub(crate) fn visit_waits(session: &Session, paused: Paused) -> bool {
     let Some(spec) = session.last_command else { return false };
     let is_paused = match paused {
-        Paused::All => spec.name != "client",
+        Paused::All => !spec.is(Flags::NOT_PAUSED),
         Paused::Writes => spec.may_write(),
     };
     session.visit.is_some() && is_paused

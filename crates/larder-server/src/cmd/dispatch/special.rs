@@ -9,7 +9,7 @@ use larder_resp::Args;
 
 use super::{answer, check, invoke, memory};
 use crate::cmd::atomic::transaction;
-use crate::cmd::connection::pubsub;
+use crate::cmd::connection::{client, pubsub};
 use crate::cmd::session::Replies;
 use crate::cmd::table::Command;
 use crate::cmd::{CommandError, Context, Outcome};
@@ -22,16 +22,11 @@ pub(super) fn execute(cx: &mut Context<'_>, command: Option<&Command>, args: Arg
         cx.session.set_replies(Replies::On);
     }
     // A transaction refuses it.
-    let turns_on = cx.session.transaction().is_none() && turns_replies_on(args);
+    let turns_on = cx.session.transaction().is_none()
+        && command.is_some_and(|(spec, _)| client::turns_replies_on(spec, args));
     cx.session.is_muted = replies != Replies::On && !turns_on;
     check_and_execute(cx, command, args);
     cx.session.is_muted = false;
-}
-
-/// `CLIENT REPLY ON` gets a reply even if there are none before.
-fn turns_replies_on(args: Args<'_>) -> bool {
-    let words = [&b"CLIENT"[..], b"REPLY", b"ON"];
-    args.len() == words.len() && args.iter().zip(words).all(|(arg, word)| arg.eq_ignore_ascii_case(word))
 }
 
 /// Writes the reply of a command, unless the connection wants none.
@@ -71,14 +66,13 @@ fn check_and_execute(cx: &mut Context<'_>, command: Option<&Command>, args: Args
         cx.abort_transaction();
         return answer_after_mail(cx, Some(spec), |_| Err(error));
     }
-    if cx.session.transaction().is_some() && !spec.flags.contains(Flags::NOT_QUEUED) {
+    if cx.session.transaction().is_some() && !spec.is(Flags::NOT_QUEUED) {
         return answer_after_mail(cx, Some(spec), |cx| transaction::queue(cx, spec, args));
     }
     execute_now(cx, command, args);
     cx.write_own_invalidations();
-    let is_client = spec.name == "client";
     if cx.session.transaction().is_none()
-        && !is_client
+        && !spec.is(Flags::KEEPS_CACHING)
         && let Some(tracking) = cx.session.tracking_mut()
     {
         tracking.end_caching();
@@ -103,7 +97,7 @@ fn execute_now(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
     }
-    if takes_mail(spec) {
+    if spec.is(Flags::TAKES_MAIL) {
         // They may fail before they do.
         if was_receiver {
             cx.take_mail(start);
@@ -120,16 +114,9 @@ fn execute_now(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
     }
 }
 
-/// Whether a command takes messages by itself, and decides whether it is muted: while it holds its locks, or because they
-/// are its reply.
-fn takes_mail(spec: &CommandSpec) -> bool {
-    matches!(spec.name, "exec" | "eval" | "eval_ro" | "evalsha" | "evalsha_ro")
-        || pubsub::changes_subscriptions(spec)
-}
-
 /// Registers the connection for the keys that it has read, if it tracks keys. They are locked.
 pub(in crate::cmd) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
-    if let Some(tracking) = cx.session.tracking().filter(|_| spec.flags.contains(Flags::READONLY)) {
+    if let Some(tracking) = cx.session.tracking().filter(|_| spec.is(Flags::READONLY)) {
         spec.keys_of(args).unwrap_or_default().into_iter().for_each(|name| tracking.register(name));
     }
 }

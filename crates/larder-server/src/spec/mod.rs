@@ -1,7 +1,13 @@
 //! The description of a command: its name, arguments and properties, without the function that executes it. So whoever
 //! counts, lists or reports commands knows this file and not the commands.
 
+mod access;
+mod flags;
+
 use larder_resp::{Args, parse_integer};
+
+pub(crate) use access::Access;
+pub(crate) use flags::Flags;
 
 /// One command: its name, arguments and properties.
 #[derive(Clone, Copy)]
@@ -22,60 +28,18 @@ pub struct CommandSpec {
     /// Index of the number of further keys, which follow it; 0 without.
     pub numkeys: u8,
     pub(crate) flags: Flags,
+    /// What it does with its first key, and with the others.
+    access: [Option<Access>; 2],
+    /// Its subcommands, in lower case.
+    pub(crate) subcommands: &'static [&'static str],
+    /// Those whose first argument is a key.
+    keyed_subcommands: &'static [&'static str],
+    /// The event that is published when it stores or edits a value.
+    pub(crate) event: &'static str,
+    /// The event that is published when it removes one.
+    pub(crate) removal_event: &'static str,
     /// Its position in the table of commands.
     pub(crate) index: u8,
-}
-
-/// Properties of a command, for clients and for dispatch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flags(u16);
-
-impl Flags {
-    const NONE: Flags = Flags(0);
-    pub(crate) const WRITE: Flags = Flags(1);
-    pub(crate) const READONLY: Flags = Flags(1 << 1);
-    pub(crate) const FAST: Flags = Flags(1 << 2);
-    pub(crate) const DENYOOM: Flags = Flags(1 << 3);
-    pub(crate) const NO_AUTH: Flags = Flags(1 << 4);
-    /// Can affect other clients. Reported as a category and not as a flag.
-    pub(crate) const DANGEROUS: Flags = Flags(1 << 5);
-    pub(crate) const LOADING: Flags = Flags(1 << 6);
-    /// Is refused in a transaction.
-    pub(crate) const NO_MULTI: Flags = Flags(1 << 7);
-    /// Uses keys that are not at the positions of `keys`: a transaction locks all keys for it.
-    pub(crate) const ANY_KEYS: Flags = Flags(1 << 8);
-    /// Is executed at once in a transaction, and not queued.
-    pub(crate) const NOT_QUEUED: Flags = Flags(1 << 9);
-    /// Some keys are not at fixed positions.
-    pub(crate) const MOVABLE_KEYS: Flags = Flags(1 << 10);
-    /// Is refused in a script.
-    pub(crate) const NO_SCRIPT: Flags = Flags(1 << 11);
-    /// Changes no keys, but may have effects on other clients that a pause of writes has to stop.
-    pub(crate) const MAY_WRITE: Flags = Flags(1 << 12);
-
-    const NAMES: [(Flags, &'static str); 9] = [
-        (Flags::WRITE, "write"),
-        (Flags::READONLY, "readonly"),
-        (Flags::DENYOOM, "denyoom"),
-        (Flags::LOADING, "loading"),
-        (Flags::FAST, "fast"),
-        (Flags::NO_AUTH, "no_auth"),
-        (Flags::NO_MULTI, "no_multi"),
-        (Flags::NO_SCRIPT, "noscript"),
-        (Flags::MOVABLE_KEYS, "movablekeys"),
-    ];
-
-    pub(crate) const fn with(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    pub(crate) const fn contains(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        Flags::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
-    }
 }
 
 impl CommandSpec {
@@ -95,6 +59,11 @@ impl CommandSpec {
             keys: (0, 0, 0),
             numkeys: 0,
             flags: Flags::NONE,
+            access: [None; 2],
+            subcommands: &[],
+            keyed_subcommands: &[],
+            event: name,
+            removal_event: "del",
             index: 0,
         }
     }
@@ -135,6 +104,11 @@ impl CommandSpec {
         self
     }
 
+    /// In the group `pubsub`: begins or ends subscriptions. Its replies are messages.
+    pub(crate) const fn subscribes(self) -> Self {
+        self.pubsub().flag(Flags::NO_MULTI).flag(Flags::TAKES_MAIL).flag(Flags::FOR_SUBSCRIBERS)
+    }
+
     /// In the group `scripting`.
     pub(crate) const fn scripting(mut self) -> Self {
         self.group = "scripting";
@@ -170,15 +144,15 @@ impl CommandSpec {
     }
 
     /// Writes a sorted set and may need memory.
-    pub(crate) const fn writes_zset(self) -> Self {
-        self.updates_zset().flag(Flags::DENYOOM)
+    pub(crate) const fn writes_zset(mut self) -> Self {
+        self.group = "sorted-set";
+        self.flag(Flags::WRITE).flag(Flags::DENYOOM).flag(Flags::GROWS_IN_PLACE)
     }
 
     /// Removes members of a sorted set and needs no memory.
     pub(crate) const fn updates_zset(mut self) -> Self {
         self.group = "sorted-set";
-        self.flags = self.flags.with(Flags::WRITE);
-        self
+        self.flag(Flags::WRITE).flag(Flags::REMOVES_MEMBERS)
     }
 
     /// In the group `bitmap`, of commands on strings.
@@ -217,9 +191,9 @@ impl CommandSpec {
         self.flag(Flags::NO_SCRIPT)
     }
 
-    /// In the group `scripting`: runs a script, whose keys follow their number.
-    pub(crate) const fn runs_script(self) -> Self {
-        self.scripting().no_script().numkeys(2).flag(Flags::ANY_KEYS)
+    /// In the group `scripting`: runs a script, whose keys follow their number. `named_by` says how.
+    pub(crate) const fn runs_script(self, named_by: Flags) -> Self {
+        self.scripting().no_script().numkeys(2).flag(Flags::ANY_KEYS).flag(Flags::TAKES_MAIL).flag(named_by)
     }
 
     /// Takes constant time per key.
@@ -248,9 +222,61 @@ impl CommandSpec {
         self.flag(Flags::MOVABLE_KEYS)
     }
 
+    /// It does this with each of its keys.
+    pub(crate) const fn access(self, access: Access) -> Self {
+        self.accesses(access, access)
+    }
+
+    /// It does this with its first key, and that with the others.
+    pub(crate) const fn accesses(mut self, first: Access, others: Access) -> Self {
+        self.access = [Some(first), Some(others)];
+        self
+    }
+
+    pub(crate) const fn subcommands(mut self, names: &'static [&'static str]) -> Self {
+        self.subcommands = names;
+        self
+    }
+
+    /// The first argument of these subcommands is a key.
+    pub(crate) const fn keyed_subcommands(mut self, names: &'static [&'static str]) -> Self {
+        self.keyed_subcommands = names;
+        self
+    }
+
+    /// The event of a value that it stores or edits, if that is not its name.
+    pub(crate) const fn event(mut self, event: &'static str) -> Self {
+        self.event = event;
+        self
+    }
+
+    /// The event of a key that it removes, if that is not `del`.
+    pub(crate) const fn removal_event(mut self, event: &'static str) -> Self {
+        self.removal_event = event;
+        self
+    }
+
+    /// Whether it has this property.
+    pub(crate) const fn is(&self, flags: Flags) -> bool {
+        self.flags.contains(flags)
+    }
+
+    /// Whether it runs a script.
+    fn is_script(&self) -> bool {
+        self.is(Flags::RUNS_BODY) || self.is(Flags::RUNS_DIGEST)
+    }
+
+    /// The key of a request whose subcommand has one.
+    pub(crate) fn key_of_subcommand<'a>(&self, request: Args<'a>) -> Option<&'a [u8]> {
+        let subcommand = request.get(1)?;
+        let has_key =
+            self.keyed_subcommands.iter().any(|name| subcommand.eq_ignore_ascii_case(name.as_bytes()));
+        request.get(2).filter(|_| has_key)
+    }
+
     /// Whether a pause of writes stops it.
     pub(crate) fn may_write(&self) -> bool {
-        self.flags.contains(Flags::WRITE) || self.flags.contains(Flags::MAY_WRITE)
+        self.is(Flags::WRITE) || self.is(Flags::MAY_WRITE)
     }
 
     /// Whether a request has arguments that are keys.
@@ -267,7 +293,7 @@ impl CommandSpec {
             0 => 0..0,
             at => {
                 let count = parse_integer(args.get(at)?).and_then(|count| usize::try_from(count).ok())?;
-                let may_be_none = self.group == "scripting";
+                let may_be_none = self.is_script();
                 let end = (at + 1).checked_add(count).filter(|end| *end <= args.len());
                 at + 1..end.filter(|_| count > 0 || may_be_none)?
             }
