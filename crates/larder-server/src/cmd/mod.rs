@@ -19,21 +19,21 @@ mod help;
 mod keys;
 mod options;
 mod session;
+mod slices;
 mod strings;
 mod table;
 #[cfg(test)]
 pub(crate) mod test_support;
-mod visit;
 mod zset;
 
 use crate::spec::CommandSpec;
 pub(crate) use connection::http::is_http;
 pub(crate) use context::{Context, Outcome};
-pub(crate) use dispatch::pause::{visit_waits, waits};
+pub(crate) use dispatch::pause::{slice_waits, waits};
 pub(crate) use dispatch::{execute, is_short};
 pub(crate) use error::CommandError;
 pub(crate) use session::{Session, TurnEnd};
-pub(crate) use visit::continue_visit;
+pub(crate) use slices::run_slice;
 
 /// All commands, sorted by name.
 #[must_use]

@@ -6,7 +6,7 @@ use larder_resp::Protocol;
 
 use super::atomic::transaction::Transaction;
 use super::connection::client_tracking::Tracking;
-use super::visit::Visit;
+use super::slices::LongCommand;
 use crate::client::{Client, Names};
 use crate::observers::{Subscriptions, Watches};
 use crate::spec::CommandSpec;
@@ -40,8 +40,8 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     /// Set by a command: the turn of the connection ends after its reply.
     pub(crate) turn_end: Option<TurnEnd>,
-    /// A command that visits every entry and is not at its end: it goes on before the next request.
-    pub(crate) visit: Option<Box<Visit>>,
+    /// A command that takes long and is not at its end: it goes on before the next request.
+    pub(crate) long_command: Option<Box<LongCommand>>,
     /// The large values of the replies of this turn.
     pub(crate) large_replies: LargeReplies,
     /// Where the reply to the present request begins in the buffer of replies.
@@ -76,7 +76,7 @@ impl Session {
             protocol: Protocol::Resp2,
             authenticated,
             turn_end: None,
-            visit: None,
+            long_command: None,
             large_replies: LargeReplies::default(),
             reply_start: 0,
             last_command: None,
@@ -135,7 +135,7 @@ impl Session {
 
     /// Whether messages must wait for a reply that is not complete.
     pub(crate) fn holds_messages_back(&self) -> bool {
-        self.visit.as_deref().is_some_and(Visit::is_about_start)
+        self.long_command.as_deref().is_some_and(LongCommand::is_about_start)
     }
 
     pub(crate) fn tracking(&self) -> Option<&Tracking> {
@@ -198,7 +198,7 @@ impl Session {
             + self.watches.as_deref().map_or(0, Watches::bytes)
             + self.subscriptions.as_deref().map_or(0, Subscriptions::bytes)
             + self.tracking.as_deref().map_or(0, Tracking::bytes)
-            + self.visit.as_deref().map_or(0, Visit::bytes)
+            + self.long_command.as_deref().map_or(0, LongCommand::bytes)
             + self.name_bytes
     }
 

@@ -4,13 +4,16 @@ use larder_glob::Pattern;
 use larder_resp::{Args, Limits, parse_integer};
 
 use crate::cmd::help::help;
-use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::config::{ByteSize, MAX_CLIENTS, Password};
 use crate::db::{DATABASE_COUNT, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, MemoryPolicy, default_memory_bytes};
 use crate::observers::parse_classes;
 use crate::state::ServerState;
 use crate::system::raise_open_files_for;
+
+/// Entries that are evicted in one slice, and freed: a policy may examine sixteen entries for each.
+const EVICTED_PER_SLICE: usize = 32;
 
 /// The most percentiles of a command in `INFO`.
 const MAX_PERCENTILES: usize = 32;
@@ -214,8 +217,19 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
     }
     cx.session.set_limited(!cx.state.store.evicts_all());
     // What exceeds a lower limit is evicted before the reply, while other connections have their turns.
-    cx.session.visit = Some(Visit::new(Purpose::Evict, 0, usize::MAX));
-    Ok(())
+    slices::begin(cx, EvictExcess)
+}
+
+/// Evicts what exceeds the capacity.
+struct EvictExcess;
+
+impl SlicedWork for EvictExcess {
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        if cx.state.store.evict_excess(EVICTED_PER_SLICE) {
+            return Ok(false);
+        }
+        cx.ok().map(|()| true)
+    }
 }
 
 /// The setting of this name, which can be changed, and the check of its value.

@@ -4,7 +4,7 @@ use larder_resp::{Args, parse_integer};
 
 use super::info::{self, Counters};
 use crate::cmd::options::integer;
-use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::slices::{self, ENTRIES_PER_SLICE, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::observers::Notice;
 
@@ -66,8 +66,24 @@ pub(crate) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
     check_mode(args)?;
     cx.tell(Notice::FlushBegins(cx.origin()));
-    cx.session.visit = Some(Visit::new(Purpose::Flush { all }, 0, usize::MAX));
-    Ok(())
+    slices::begin(cx, Flush { all, cursor: 0 })
+}
+
+/// Removes the entries of the database, or of all.
+struct Flush {
+    all: bool,
+    cursor: u64,
+}
+
+impl SlicedWork for Flush {
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        self.cursor = cx.db().clear_from(self.cursor, ENTRIES_PER_SLICE, self.all);
+        if self.cursor != 0 {
+            return Ok(false);
+        }
+        cx.tell(Notice::FlushEnds(cx.origin()));
+        cx.ok().map(|()| true)
+    }
 }
 
 /// Checks the mode. Both modes do the same here: they remove entries in slices, and reply at the end.

@@ -21,8 +21,8 @@ use super::transaction::{has_other_keys, uses_keys};
 use crate::cmd::dispatch::{answer, invoke, special};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
+use crate::cmd::slices;
 use crate::cmd::table;
-use crate::cmd::visit;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{HeldLocks, Key, KeyLocks, UndoableLocks};
 use crate::script::{
@@ -409,7 +409,7 @@ impl Host for Run<'_> {
         self.cx.counts.commands += 1;
         answer(&mut self.cx, Some(spec), |cx| {
             invoke(command, cx, args)?;
-            visit::finish(cx);
+            slices::finish(cx);
             Ok(())
         });
         self.record_reads(spec, args);

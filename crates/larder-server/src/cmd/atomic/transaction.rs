@@ -11,8 +11,8 @@ use super::script;
 use crate::cmd::connection::client;
 use crate::cmd::dispatch::{answer, run, special};
 use crate::cmd::options::database_index;
+use crate::cmd::slices;
 use crate::cmd::table::{Command, TABLE};
-use crate::cmd::visit;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Key, KeyLocks};
 use crate::observers::Watches;
@@ -145,7 +145,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         cx.counts.commands += 1;
         answer(&mut cx, Some(spec), |cx| {
             run(command, cx, args)?;
-            visit::finish(cx);
+            slices::finish(cx);
             Ok(())
         });
         // A later command of this transaction may change what this one has read.

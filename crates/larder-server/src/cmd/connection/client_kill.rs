@@ -9,7 +9,7 @@ use larder_resp::{Args, parse_integer};
 use super::client::ClientType;
 use crate::client::Client;
 use crate::cmd::session::TurnEnd;
-use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 
 /// Which connections to close.
@@ -39,7 +39,7 @@ impl Filter<'_> {
 const WAIT: Duration = Duration::from_micros(50);
 
 /// Connections that are being closed.
-pub(crate) struct Closing {
+struct Closing {
     /// Those that their threads have not closed yet.
     open: Vec<Arc<Client>>,
     reply: Reply,
@@ -69,14 +69,13 @@ impl Closing {
     fn finish(self, cx: &mut Context<'_>) -> Outcome {
         if self.open.is_empty() || cx.held.is_some() {
             self.end(cx);
-        } else {
-            cx.session.visit = Some(Visit::new(Purpose::Close(self), 0, usize::MAX));
+            return Ok(());
         }
-        Ok(())
+        slices::begin(cx, self)
     }
 
     /// Waits for a moment. Returns whether all are closed.
-    pub(crate) fn wait(&mut self) -> bool {
+    fn wait(&mut self) -> bool {
         self.open.retain(|client| !client.is_closed());
         if !self.open.is_empty() {
             thread::sleep(WAIT);
@@ -84,7 +83,7 @@ impl Closing {
         self.open.is_empty()
     }
 
-    pub(crate) fn end(&self, cx: &mut Context<'_>) {
+    fn end(&self, cx: &mut Context<'_>) {
         match self.reply {
             Reply::Ok => cx.reply().simple("OK"),
             Reply::Count(count) => cx.reply().integer(count),
@@ -92,6 +91,16 @@ impl Closing {
         if self.closes_own {
             cx.session.turn_end = Some(TurnEnd::Close);
         }
+    }
+}
+
+impl SlicedWork for Closing {
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        let is_closed = self.wait();
+        if is_closed {
+            self.end(cx);
+        }
+        Ok(is_closed)
     }
 }
 

@@ -90,9 +90,9 @@ fn invoke_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>) 
     let started = Instant::now();
     let outcome = run(cx, args);
     let time = started.elapsed();
-    match &mut cx.session.visit {
+    match &mut cx.session.long_command {
         // Its slices are added.
-        Some(visit) => visit.time = Some(time),
+        Some(command) => command.time = Some(time),
         None => cx.counters(spec).record(time),
     }
     outcome

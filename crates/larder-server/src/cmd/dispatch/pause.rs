@@ -21,11 +21,11 @@ pub(crate) fn waits(session: &mut Session, args: Args<'_>, paused: Paused) -> bo
 
 /// Whether a command that is not at its end has to wait for the end of a pause.
 #[cold]
-pub(crate) fn visit_waits(session: &Session, paused: Paused) -> bool {
+pub(crate) fn slice_waits(session: &Session, paused: Paused) -> bool {
     let Some(spec) = session.last_command else { return false };
     let is_paused = match paused {
         Paused::All => !spec.is(Flags::NOT_PAUSED),
         Paused::Writes => spec.may_write(),
     };
-    session.visit.is_some() && is_paused
+    session.long_command.is_some() && is_paused
 }

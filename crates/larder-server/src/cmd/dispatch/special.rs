@@ -38,7 +38,7 @@ fn answer_unless_muted(
     let start = cx.out.len();
     answer(cx, spec, run);
     if cx.session.is_muted {
-        cx.session.visit.iter_mut().for_each(|visit| visit.is_muted = true);
+        cx.session.long_command.iter_mut().for_each(|command| command.is_muted = true);
         cx.truncate_replies(start);
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use larder_resp::{Args, parse_integer};
 
 use crate::cmd::options::integer;
+use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::strings::large_read::{LargeRead, Work};
-use crate::cmd::visit::{Purpose, Visit};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Found, Record};
 use crate::values::large::{Building, SLICE_BYTES, release};
@@ -48,9 +48,7 @@ pub(crate) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if let Some(payload) = args.shared(3) {
         let _building = cx.state.building.begin(payload.len(), cx.state.store.max_memory())?;
         let restore = LongRestore::new(payload, most);
-        let restore = Box::new(LargeRestore { name: name.into(), restore, place, _building });
-        cx.session.visit = Some(Visit::new(Purpose::Restore(restore), 0, usize::MAX));
-        return Ok(());
+        return slices::begin(cx, LargeRestore { name: name.into(), restore, place, _building });
     }
     let value = rdb::restore(&args[3], most)?;
     place.store(cx, db, name, db.record(name, &[&value]))
@@ -67,26 +65,26 @@ impl From<RdbError> for CommandError {
 }
 
 /// A large value that is being restored.
-pub(crate) struct LargeRestore {
+struct LargeRestore {
     name: Box<[u8]>,
     restore: LongRestore,
     place: Place,
     _building: Building,
 }
 
-impl LargeRestore {
-    /// The memory of the payload, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.restore.payload_bytes()
-    }
-
-    /// Checks and copies a slice, and at the end stores the value. Returns whether it has ended and replied.
-    pub(crate) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
+impl SlicedWork for LargeRestore {
+    /// Checks and copies a slice, and at the end stores the value.
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
         let Some(value) = self.restore.advance(SLICE_BYTES)? else { return Ok(false) };
+        let db = cx.db();
         let record = Record::with_value(db.key(&self.name), Arc::clone(&value));
         let stored = self.place.store(cx, db, &self.name, record);
         release(value);
         stored.map(|()| true)
+    }
+
+    fn bytes(&self) -> usize {
+        self.restore.payload_bytes()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use larder_resp::Args;
 
+use super::names::{Filter, Names};
 use crate::cmd::options::integer;
-use crate::cmd::visit::{Filter, Names, Purpose, Visit};
+use crate::cmd::slices::{self, ENTRIES_PER_SLICE, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 
 /// Entries that `SCAN` visits without `COUNT`.
@@ -13,16 +14,53 @@ pub(crate) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))?;
     let options = Options::parse(args.skip(2))?;
-    start(cx, Purpose::Scan(options.names), cursor, options.count)
+    slices::begin(cx, Walk { names: options.names, cursor, left: options.count, replies_cursor: true })
 }
 
 pub(crate) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    start(cx, Purpose::Keys(Names::of(Filter::pattern(&args[1])?)), 0, usize::MAX)
+    let names = Names::of(Filter::pattern(&args[1])?);
+    slices::begin(cx, Walk { names, cursor: 0, left: usize::MAX, replies_cursor: false })
 }
 
-fn start(cx: &mut Context<'_>, purpose: Purpose, cursor: u64, count: usize) -> Outcome {
-    cx.session.visit = Some(Visit::new(purpose, cursor, count));
-    Ok(())
+/// A walk over the entries that collects names.
+struct Walk {
+    names: Names,
+    cursor: u64,
+    /// The number of entries to visit at most.
+    left: usize,
+    /// Whether the reply has the cursor, too.
+    replies_cursor: bool,
+}
+
+impl SlicedWork for Walk {
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        let Walk { names, cursor, left, replies_cursor } = self;
+        let count = (*left).min(ENTRIES_PER_SLICE);
+        *left -= count;
+        let begin = names.len();
+        *cursor = cx.db().scan(*cursor, count, |name, record| {
+            if names.has_type(record) {
+                names.push(name);
+            }
+        });
+        // Patterns are compared after the locks are released.
+        names.retain_matching(begin);
+        cx.check_reply(names.reply_bytes())?;
+        let ended = *cursor == 0 || *left == 0;
+        if ended {
+            let mut reply = cx.reply();
+            if *replies_cursor {
+                reply.array(2);
+                reply.bulk(cursor.to_string().as_bytes());
+            }
+            names.reply(&mut reply);
+        }
+        Ok(ended)
+    }
+
+    fn bytes(&self) -> usize {
+        self.names.bytes_allocated()
+    }
 }
 
 struct Options {

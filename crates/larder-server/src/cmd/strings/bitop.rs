@@ -7,7 +7,7 @@ use std::sync::Arc;
 use larder_engine::raw::LongValue;
 use larder_resp::Args;
 
-use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Database, Expiry, LockedKeys, Record, WrongType, is_value_of};
 use crate::values::large::{Building, LARGE_BYTES, PartialValue, release};
@@ -32,9 +32,8 @@ pub(crate) fn bitop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let sources = args.skip(3).iter().map(|name| Source::read(&mut locked, db, name));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         drop(locked);
-        let combination = Box::new(LargeCombination::new(cx, operation, &args[2], sources)?);
-        cx.session.visit = Some(Visit::new(Purpose::Combine(combination), 0, usize::MAX));
-        return Ok(());
+        let combination = LargeCombination::new(cx, operation, &args[2], sources)?;
+        return slices::begin(cx, combination);
     };
     let length = result.len();
     match length {
@@ -159,7 +158,7 @@ impl Source {
 }
 
 /// A combination of values that is not at its end.
-pub(crate) struct LargeCombination {
+struct LargeCombination {
     operation: Operation,
     destination: Box<[u8]>,
     sources: Vec<Source>,
@@ -183,42 +182,6 @@ impl LargeCombination {
         let _building = cx.state.building.begin(length, cx.state.store.max_memory())?;
         let (destination, result) = (destination.into(), PartialValue::new(length));
         Ok(LargeCombination { operation, destination, sources, looked_up: 0, result, _building })
-    }
-
-    /// The memory of copied sources, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let copied = |source: &Source| if let Value::Short(bytes) = &source.value { bytes.len() } else { 0 };
-        self.sources.iter().map(copied).sum::<usize>()
-    }
-
-    /// Looks some sources up. Returns the bytes of those whose keys have other values now.
-    pub(crate) fn removed_bytes(&mut self, db: Database<'_>) -> usize {
-        for _ in 0..self.sources.len().min(LOOKUPS_PER_SLICE) {
-            self.looked_up = (self.looked_up + 1) % self.sources.len();
-            let source = &mut self.sources[self.looked_up];
-            if let Value::Long(value) = &source.value {
-                source.is_removed = !db.has_value(&source.name, value);
-            }
-        }
-        self.sources.iter().filter(|source| source.is_removed).map(|source| source.bytes().len()).sum()
-    }
-
-    /// Combines a slice, and at the end stores the result. Returns whether it has ended and replied.
-    pub(crate) fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
-        let count = (SLICE_BYTES / self.sources.len()).max(1).min(self.result.missing());
-        let slice = self.result.len()..self.result.len() + count;
-        self.result.get_mut().push_zeros(count);
-        for (index, source) in self.sources.iter().enumerate() {
-            let bytes = part(source.bytes(), &slice);
-            let result = &mut self.result.get_mut().written_mut()[slice.clone()];
-            self.operation.combine(result, bytes, index == 0);
-        }
-        if self.result.missing() > 0 {
-            return Ok(false);
-        }
-        let result = std::mem::replace(&mut self.result, PartialValue::new(0)).finish();
-        let length = self.store(cx, result)?;
-        cx.integer(length as i64).map(|()| true)
     }
 
     /// Stores the result and returns its length.
@@ -245,6 +208,43 @@ impl LargeCombination {
         drop(locked);
         release(result);
         Ok(length)
+    }
+}
+
+impl SlicedWork for LargeCombination {
+    fn bytes(&self) -> usize {
+        let copied = |source: &Source| if let Value::Short(bytes) = &source.value { bytes.len() } else { 0 };
+        self.sources.iter().map(copied).sum::<usize>()
+    }
+
+    /// Looks some sources up.
+    fn removed_bytes(&mut self, db: Database<'_>) -> usize {
+        for _ in 0..self.sources.len().min(LOOKUPS_PER_SLICE) {
+            self.looked_up = (self.looked_up + 1) % self.sources.len();
+            let source = &mut self.sources[self.looked_up];
+            if let Value::Long(value) = &source.value {
+                source.is_removed = !db.has_value(&source.name, value);
+            }
+        }
+        self.sources.iter().filter(|source| source.is_removed).map(|source| source.bytes().len()).sum()
+    }
+
+    /// Combines a slice, and at the end stores the result.
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        let count = (SLICE_BYTES / self.sources.len()).max(1).min(self.result.missing());
+        let slice = self.result.len()..self.result.len() + count;
+        self.result.get_mut().push_zeros(count);
+        for (index, source) in self.sources.iter().enumerate() {
+            let bytes = part(source.bytes(), &slice);
+            let result = &mut self.result.get_mut().written_mut()[slice.clone()];
+            self.operation.combine(result, bytes, index == 0);
+        }
+        if self.result.missing() > 0 {
+            return Ok(false);
+        }
+        let result = std::mem::replace(&mut self.result, PartialValue::new(0)).finish();
+        let length = self.store(cx, result)?;
+        cx.integer(length as i64).map(|()| true)
     }
 }
 

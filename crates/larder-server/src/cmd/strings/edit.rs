@@ -6,7 +6,7 @@ use larder_resp::Args;
 
 use super::large_edit::{Change, Finish, Former, LargeEdit};
 use crate::cmd::options::integer;
-use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::slices;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{EntryOp, Expiry, StringEntry};
 use crate::state::ServerState;
@@ -125,8 +125,7 @@ pub(crate) fn begin_large(
 ) -> Outcome {
     let building = cx.state.building.begin(0, limits.memory_bytes)?;
     let edit = LargeEdit::begin(name, change, former, limits, building, finish)?;
-    cx.session.visit = Some(Visit::new(Purpose::Edit(edit), 0, usize::MAX));
-    Ok(())
+    slices::begin(cx, edit)
 }
 
 /// Limits on the length of a value, which are checked before it is allocated.

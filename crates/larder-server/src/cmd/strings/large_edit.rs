@@ -11,6 +11,7 @@ use larder_resp::Args;
 
 use super::bits::Numbers;
 use super::edit::Limits;
+use crate::cmd::slices::SlicedWork;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
 use crate::values::large::{Building, PartialValue, SLICE_BYTES, release};
@@ -151,7 +152,7 @@ impl LargeEdit {
         limits: Limits,
         building: Building,
         finish: Option<Finish>,
-    ) -> Result<Box<Self>, CommandError> {
+    ) -> Result<Self, CommandError> {
         let mut edit = LargeEdit {
             name: name.into(),
             change,
@@ -165,7 +166,7 @@ impl LargeEdit {
             is_repeated: false,
         };
         edit.restart()?;
-        Ok(Box::new(edit))
+        Ok(edit)
     }
 
     /// Begins to build the value again, from another former one.
@@ -177,37 +178,6 @@ impl LargeEdit {
         self.is_whole_change = self.pieces.len() == 1 && self.pieces[0] == Piece::Change(0..length);
         self.value = PartialValue::new(if self.is_whole_change { 0 } else { length });
         Ok(())
-    }
-
-    /// The memory of the change, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let copied = if let Former::Short(bytes) = &self.former { bytes.len() } else { 0 };
-        copied + self.change.bytes.len()
-    }
-
-    /// The bytes of the former value, if the key has another one now.
-    pub(crate) fn removed_bytes(&self, db: Database<'_>) -> usize {
-        match &self.former {
-            Former::Long(value) if !db.has_value(&self.name, value) => value.len(),
-            _ => 0,
-        }
-    }
-
-    /// Writes a slice of the new value, and at the end stores it. Returns whether it has ended, and has replied or failed.
-    pub(crate) fn run_slice(&mut self, cx: &mut Context<'_>, db: Database<'_>) -> Result<bool, CommandError> {
-        if !self.advance(SLICE_BYTES) {
-            return Ok(false);
-        }
-        let numbers = match self.store(db)? {
-            Ok(numbers) => numbers,
-            Err(_) if self.is_repeated => self.store_at_once(db)?,
-            Err(former) => {
-                self.is_repeated = true;
-                self.former = former;
-                return self.restart().map(|()| false);
-            }
-        };
-        numbers.reply(cx).map(|()| true)
     }
 
     /// Writes so many bytes of the new value. Returns whether these were the last ones.
@@ -273,6 +243,38 @@ impl LargeEdit {
             let (value, numbers) = self.complete();
             (EntryOp::Put(Record::with_value(db.key(&name), value), Expiry::Keep), Ok(numbers))
         })?
+    }
+}
+
+impl SlicedWork for LargeEdit {
+    /// Writes a slice of the new value, and at the end stores it.
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+        if !self.advance(SLICE_BYTES) {
+            return Ok(false);
+        }
+        let db = cx.db();
+        let numbers = match self.store(db)? {
+            Ok(numbers) => numbers,
+            Err(_) if self.is_repeated => self.store_at_once(db)?,
+            Err(former) => {
+                self.is_repeated = true;
+                self.former = former;
+                return self.restart().map(|()| false);
+            }
+        };
+        numbers.reply(cx).map(|()| true)
+    }
+
+    fn bytes(&self) -> usize {
+        let copied = if let Former::Short(bytes) = &self.former { bytes.len() } else { 0 };
+        copied + self.change.bytes.len()
+    }
+
+    fn removed_bytes(&mut self, db: Database<'_>) -> usize {
+        match &self.former {
+            Former::Long(value) if !db.has_value(&self.name, value) => value.len(),
+            _ => 0,
+        }
     }
 }
 

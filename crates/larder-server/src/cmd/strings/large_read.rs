@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::bits::BitRange;
-use crate::cmd::visit::{Purpose, Visit};
+use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::Database;
 use crate::values::large::{SLICE_BYTES, release};
@@ -46,26 +46,12 @@ impl LargeRead {
         bytes: Range<usize>,
         work: Work,
     ) -> Outcome {
-        let read = Box::new(LargeRead { name: name.into(), value, left: bytes, work });
-        cx.session.visit = Some(Visit::new(Purpose::Read(read), 0, usize::MAX));
-        Ok(())
+        slices::begin(cx, LargeRead { name: name.into(), value, left: bytes, work })
     }
+}
 
-    /// The memory that is needed beside the value, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        match &self.work {
-            Work::Dump(dump) => dump.len(),
-            _ => 0,
-        }
-    }
-
-    /// The bytes of the value, if the key has another one now.
-    pub(crate) fn removed_bytes(&self, db: Database<'_>) -> usize {
-        if db.has_value(&self.name, &self.value) { 0 } else { self.value.len() }
-    }
-
-    /// Reads a slice. Returns whether it was the last one, after which the reply is written.
-    pub(crate) fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
+impl SlicedWork for LargeRead {
+    fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
         let end = self.left.end.min(self.left.start + SLICE_BYTES);
         let slice = std::mem::replace(&mut self.left.start, end)..end;
         let found = match &mut self.work {
@@ -94,6 +80,21 @@ impl LargeRead {
             Work::Done => {}
         }
         Ok(true)
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.work {
+            Work::Dump(dump) => dump.len(),
+            _ => 0,
+        }
+    }
+
+    fn removed_bytes(&mut self, db: Database<'_>) -> usize {
+        if db.has_value(&self.name, &self.value) { 0 } else { self.value.len() }
+    }
+
+    fn is_about_start(&self) -> bool {
+        true
     }
 }
 

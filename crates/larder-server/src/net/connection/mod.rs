@@ -174,8 +174,8 @@ impl Connection {
 
     /// Whether a command is not at its end.
     #[cfg(test)]
-    pub(crate) fn is_visiting(&self) -> bool {
-        self.session.visit.is_some()
+    pub(crate) fn has_long_command(&self) -> bool {
+        self.session.long_command.is_some()
     }
 
     /// Where the large argument is that arrives.
@@ -279,7 +279,7 @@ impl Connection {
 
     /// Whether what is received next begins a request, and nothing has to be done before that.
     pub(crate) fn is_between_requests(&self) -> bool {
-        self.pending.is_empty() && self.large.is_none() && self.session.visit.is_none()
+        self.pending.is_empty() && self.large.is_none() && self.session.long_command.is_none()
     }
 
     /// The index of the database that the next request uses.

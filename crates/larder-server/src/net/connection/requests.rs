@@ -116,12 +116,12 @@ impl Connection {
         let (mut consumed, mut arguments) = (0, 0);
         lookahead.clear();
         let stop = loop {
-            if paused.is_some_and(|paused| cmd::visit_waits(session, paused)) {
+            if paused.is_some_and(|paused| cmd::slice_waits(session, paused)) {
                 break StopReason::Pause;
             }
-            if let Some(visit) = session.visit.take() {
+            if let Some(command) = session.long_command.take() {
                 let mut context = Context::new(state, session, counts, out);
-                if !cmd::continue_visit(&mut context, visit) {
+                if !cmd::run_slice(&mut context, command) {
                     break StopReason::Budget;
                 }
                 if session.turn_end == Some(TurnEnd::Close) {

@@ -62,14 +62,14 @@ fn value_that_is_held_after_its_removal_counts_for_the_client() {
         let buffered = |two: &Two| two.state.clients.buffered_bytes();
         let name = request[..request.len().min(20)].escape_ascii().to_string();
         let mut left = &request[..];
-        while !two.is_visiting() {
+        while !two.has_long_command() {
             left = two.send_some(left);
         }
         let bytes = buffered(&two);
         assert!((before..before + large).contains(&bytes), "{name}: {bytes} bytes at the start");
         two.set("large", &other);
         two.turns();
-        assert!(two.is_visiting(), "{name} takes some slices");
+        assert!(two.has_long_command(), "{name} takes some slices");
         let bytes = buffered(&two);
         assert!((after..after + large).contains(&bytes), "{name}: {bytes} bytes after the removal");
         for _ in 0..1_000 {

@@ -65,8 +65,8 @@ impl Two {
     }
 
     /// Whether a command of the first connection is not at its end.
-    fn is_visiting(&self) -> bool {
-        self.event_loop.connections[0].as_ref().is_some_and(|connection| connection.is_visiting())
+    fn has_long_command(&self) -> bool {
+        self.event_loop.connections[0].as_ref().is_some_and(|connection| connection.has_long_command())
     }
 
     /// Sends as much as the system accepts, and gives turns; returns what is left.

@@ -23,7 +23,7 @@ fn command_that_has_begun_waits_for_the_end_of_a_pause() {
             two.set("large", &vec![0xff; VALUE_BYTES]);
             (0..20_000).for_each(|number| two.set(&format!("key{number}"), b"x"));
             let mut left = request;
-            while !two.is_visiting() {
+            while !two.has_long_command() {
                 left = two.send_some(left);
             }
             two.other.write_all(format!("CLIENT PAUSE 1000000 {mode}\r\n").as_bytes()).unwrap();
@@ -33,7 +33,7 @@ fn command_that_has_begun_waits_for_the_end_of_a_pause() {
                 two.turns();
             }
             let name = format!("{mode}: {}", request[..20.min(request.len())].escape_ascii());
-            assert_eq!(two.is_visiting(), is_write || mode == "ALL", "{name}");
+            assert_eq!(two.has_long_command(), is_write || mode == "ALL", "{name}");
             assert!(two.value("large") == stored && two.value("to").is_none(), "{name}");
             assert_eq!(two.state.store.len(), keys, "{name}");
             two.other.write_all(b"CLIENT UNPAUSE\r\n").unwrap();
