@@ -145,7 +145,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::net::inbox::Message;
+    use crate::client::Message;
 
     #[tokio::test]
     async fn thread_that_panics_ends_the_server_and_leaves_the_keyspace() {

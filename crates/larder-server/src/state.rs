@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 use larder_resp::Limits;
 use parking_lot::RwLock;
 
-use crate::client::Pause;
-use crate::client::{Client, Clients};
+use crate::client::{Client, Clients, Inbox, Message, Pause};
 use crate::config::{Config, Password};
 use crate::db::Store;
-use crate::net::inbox::{Inbox, Message};
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
 use crate::stats::Stats;
@@ -36,7 +34,7 @@ pub(crate) struct ServerState {
     pub(crate) stats: Arc<Stats>,
     pub(crate) clients: Arc<Clients>,
     /// One for each thread.
-    pub(crate) inboxes: Arc<[Inbox]>,
+    pub(crate) inboxes: Arc<[Inbox<Message>]>,
     pub(crate) unauthenticated_limits: Limits,
     /// A random id of this run of the server: 40 hexadecimal digits.
     pub(crate) run_id: String,
@@ -65,7 +63,7 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
-        let inboxes: Arc<[Inbox]> = stats.threads.iter().map(|_| Inbox::default()).collect();
+        let inboxes: Arc<[Inbox<Message>]> = stats.threads.iter().map(|_| Inbox::default()).collect();
         let state = ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             max_bulk_bytes: AtomicUsize::new(Limits::default().max_bulk_bytes),

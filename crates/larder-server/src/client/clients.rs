@@ -12,10 +12,25 @@ use larder_engine::stats::Counter;
 use larder_resp::{Encoder, Protocol};
 use parking_lot::Mutex;
 
+use super::inbox::Inbox;
 use super::mailbox::{Mailbox, OutputLimits, Posted};
-use crate::net::inbox::{Inbox, Message};
 use crate::spec::CommandSpec;
 use crate::system::Moment;
+
+/// What a thread is told. Connections that it is to serve have an inbox of their own.
+pub(crate) enum Message {
+    /// One of its clients has something to do besides its socket: see [`Client::close`].
+    Wake,
+    /// The mailbox of this connection is not empty any more.
+    Mail(Arc<Client>),
+    /// The pause of commands has ended, or a timer has to be set.
+    Resume,
+    /// Drain and end.
+    Stop,
+    /// Fail as by a bug outside of all turns.
+    #[cfg(test)]
+    Panic,
+}
 
 /// The public state of a connection. The connection updates it, at most once per wake-up.
 #[derive(Debug)]
@@ -312,7 +327,7 @@ impl Client {
 pub(crate) struct Clients {
     next_id: AtomicU64,
     /// One for each thread.
-    inboxes: Arc<[Inbox]>,
+    inboxes: Arc<[Inbox<Message>]>,
     /// Bytes that all connections together buffer, messages included. Below zero for a moment if messages are taken on
     /// one thread before they are added here by another.
     buffered_bytes: AtomicI64,
@@ -324,7 +339,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(max_buffered_bytes: u64, inboxes: Arc<[Inbox]>) -> Self {
+    pub(crate) fn new(max_buffered_bytes: u64, inboxes: Arc<[Inbox<Message>]>) -> Self {
         Clients {
             next_id: AtomicU64::new(0),
             inboxes,

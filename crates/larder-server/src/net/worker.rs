@@ -12,13 +12,15 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::event_loop::EventLoop;
-use super::inbox::Message;
 use super::listener::Socket;
+use super::peers::{Peer, Peers, peers};
+use crate::client::Message;
 use crate::state::ServerState;
 
 /// The running threads. Dropping this stops them without waiting for them.
 pub(crate) struct Workers {
     state: Arc<ServerState>,
+    peers: Peers,
     threads: Vec<JoinHandle<()>>,
     /// Has a permit for each thread that has ended.
     ended: Arc<Semaphore>,
@@ -27,10 +29,14 @@ pub(crate) struct Workers {
 impl Workers {
     /// Starts the threads of `state`.
     pub(crate) fn start(state: &Arc<ServerState>) -> io::Result<Self> {
-        let mut workers =
-            Workers { state: Arc::clone(state), threads: Vec::new(), ended: Arc::new(Semaphore::new(0)) };
-        for index in 0..state.inboxes.len() {
-            let event_loop = EventLoop::new(index, Arc::clone(state))?;
+        let mut workers = Workers {
+            state: Arc::clone(state),
+            peers: peers(state.inboxes.len()),
+            threads: Vec::new(),
+            ended: Arc::new(Semaphore::new(0)),
+        };
+        for index in 0..workers.peers.len() {
+            let event_loop = EventLoop::new(index, Arc::clone(state), Arc::clone(&workers.peers))?;
             let end = PermitAtEnd(Arc::clone(&workers.ended));
             let thread = std::thread::Builder::new().name(format!("larder-{index}")).spawn(move || {
                 let _end = end;
@@ -44,15 +50,14 @@ impl Workers {
     /// Serves a new connection on the first thread that is not overloaded. If all are, on one that is not stuck, and of these
     /// on the one with the fewest connections.
     pub(crate) fn serve(&self, socket: Socket) {
-        let state = &self.state;
+        let Workers { state, peers, .. } = self;
         let now_ms = state.stats.started.elapsed().as_millis() as u64;
-        let has_time = |inbox: &crate::net::inbox::Inbox| !inbox.load.is_overloaded(now_ms);
-        let order = |index: &usize| {
-            (state.inboxes[*index].load.is_stuck(now_ms), state.stats.threads[*index].connections())
-        };
-        let first = || (0..state.inboxes.len()).min_by_key(order);
-        let thread = state.inboxes.iter().position(has_time).or_else(first).unwrap_or(0);
-        state.inboxes[thread].send(Message::Adopt(Connection::open(socket, state, thread)));
+        let has_time = |peer: &Peer| !peer.load.is_overloaded(now_ms);
+        let order =
+            |index: &usize| (peers[*index].load.is_stuck(now_ms), state.stats.threads[*index].connections());
+        let first = || (0..peers.len()).min_by_key(order);
+        let thread = peers.iter().position(has_time).or_else(first).unwrap_or(0);
+        peers[thread].arrivals.send(Connection::open(socket, state, thread));
     }
 
     /// Waits until a thread ends. Before [`stop`](Self::stop) this is a failure: it has panicked, or cannot go on.

@@ -20,9 +20,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::batch::Batch;
 use super::connection::{Connection, ThreadBuffers};
-use super::inbox::{Inbox, Message};
 use super::load::{Advice, LoadMeter, choose};
-use crate::client::Client;
+use super::peers::{Peer, Peers};
+use crate::client::{Client, Inbox, Message};
 use crate::state::ServerState;
 use crate::system::{self, Moment};
 
@@ -51,6 +51,7 @@ const WAKER: Token = Token(usize::MAX);
 pub(crate) struct EventLoop {
     index: usize,
     state: Arc<ServerState>,
+    peers: Peers,
     poll: Poll,
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
@@ -78,9 +79,11 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(crate) fn new(index: usize, state: Arc<ServerState>) -> io::Result<Self> {
+    pub(crate) fn new(index: usize, state: Arc<ServerState>, peers: Peers) -> io::Result<Self> {
         let poll = Poll::new()?;
-        state.inboxes[index].attach(Waker::new(poll.registry(), WAKER)?);
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        state.inboxes[index].attach(Arc::clone(&waker));
+        peers[index].arrivals.attach(waker);
         let now = Moment::now();
         Ok(EventLoop {
             index,
@@ -101,6 +104,7 @@ impl EventLoop {
             output_check_at: now,
             drain_until: None,
             state,
+            peers,
         })
     }
 
@@ -121,13 +125,13 @@ impl EventLoop {
                 }
             }
             let start = Moment::now();
-            self.inbox().load.begin_round(self.meter.ms(start));
+            self.own().load.begin_round(self.meter.ms(start));
             now = self.serve(&events, start);
             self.reclaim(now);
             self.close_idle(now);
             self.close_slow_readers(now);
             self.balance(now);
-            self.inbox().load.end_round();
+            self.own().load.end_round();
         }
     }
 
@@ -189,6 +193,9 @@ impl EventLoop {
     }
 
     fn read_messages(&mut self) {
+        for connection in self.own().arrivals.take() {
+            self.adopt(connection);
+        }
         let messages = self.inbox().take();
         // Once for all of them: `CLIENT KILL` may mark thousands, each with a message of its own.
         if messages.iter().any(|message| matches!(message, Message::Wake)) {
@@ -196,7 +203,6 @@ impl EventLoop {
         }
         for message in messages {
             match message {
-                Message::Adopt(connection) => self.adopt(connection),
                 Message::Wake => {}
                 Message::Mail(client) => self.send_mail(&client),
                 Message::Resume => self.resume(),
@@ -231,8 +237,13 @@ impl EventLoop {
         }
     }
 
-    fn inbox(&self) -> &Inbox {
+    fn inbox(&self) -> &Inbox<Message> {
         &self.state.inboxes[self.index]
+    }
+
+    /// This thread, as the others see it.
+    fn own(&self) -> &Peer {
+        &self.peers[self.index]
     }
 
     /// Serves a connection from now on.
@@ -348,12 +359,12 @@ impl EventLoop {
 
     /// Moves connections to another thread if the load of this one asks for it.
     fn balance(&mut self, now: Moment) {
-        let inboxes = &self.state.inboxes;
-        if inboxes.len() == 1 || self.drain_until.is_some() {
+        let peers = &self.peers;
+        if peers.len() == 1 || self.drain_until.is_some() {
             return;
         }
-        let first = (self.index != 0).then(|| &inboxes[0].load);
-        let own = &inboxes[self.index].load;
+        let first = (self.index != 0).then(|| &peers[0].load);
+        let own = &peers[self.index].load;
         match self.meter.end_window(now, own, first, system::thread_cpu_time, system::idle_time) {
             Advice::Stay => {}
             Advice::Share => self.share(self.meter.ms(now)),
@@ -366,9 +377,9 @@ impl EventLoop {
 
     /// Moves a part of the work to the thread with the least.
     fn share(&mut self, now_ms: u64) {
-        let inboxes = &self.state.inboxes;
-        let load = |index: &usize| inboxes[*index].load.percent(now_ms);
-        let Some(other) = (0..inboxes.len()).filter(|index| *index != self.index).min_by_key(load) else {
+        let peers = &self.peers;
+        let load = |index: &usize| peers[*index].load.percent(now_ms);
+        let Some(other) = (0..peers.len()).filter(|index| *index != self.index).min_by_key(load) else {
             return;
         };
         let turns: Vec<u32> = self
@@ -389,7 +400,7 @@ impl EventLoop {
             }
             if let Some(mut connection) = self.take(*position) {
                 connection.assign(thread);
-                self.state.inboxes[thread].send(Message::Adopt(connection));
+                self.peers[thread].arrivals.send(connection);
                 moved += 1;
             }
         }
@@ -406,6 +417,7 @@ impl Drop for EventLoop {
     fn drop(&mut self) {
         // A message may refer to what has this inbox: neither would be freed.
         self.inbox().close();
+        self.own().arrivals.close();
     }
 }
 

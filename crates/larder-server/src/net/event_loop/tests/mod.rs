@@ -15,6 +15,7 @@ use super::*;
 use crate::config::Config;
 use crate::db::{Expiry, Store};
 use crate::net::listener::Socket;
+use crate::net::peers::peers;
 use crate::stats::Stats;
 
 fn state(threads: usize) -> Arc<ServerState> {
@@ -33,6 +34,17 @@ fn connection(state: &Arc<ServerState>) -> (Box<Connection>, UnixStream) {
     (Connection::open(Socket::unix(server_end).unwrap(), state, 0), client_end)
 }
 
+/// The loops of the first threads of a server.
+fn event_loops<const N: usize>(state: &Arc<ServerState>) -> [EventLoop; N] {
+    let peers = peers(state.inboxes.len());
+    std::array::from_fn(|index| EventLoop::new(index, Arc::clone(state), Arc::clone(&peers)).unwrap())
+}
+
+fn event_loop(state: &Arc<ServerState>) -> EventLoop {
+    let [event_loop] = event_loops(state);
+    event_loop
+}
+
 fn poll(event_loop: &mut EventLoop) {
     let mut events = Events::with_capacity(8);
     event_loop.poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
@@ -42,7 +54,7 @@ fn poll(event_loop: &mut EventLoop) {
 #[test]
 fn panic_closes_only_its_connection() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (panicking, mut panicking_client) = connection(&state);
     let (other, mut other_client) = connection(&state);
     event_loop.adopt(panicking);
@@ -60,7 +72,7 @@ fn panic_closes_only_its_connection() {
 #[test]
 fn panic_leaves_the_other_turns_of_its_batch() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let mut clients: Vec<UnixStream> = Vec::new();
     for _ in 0..3 {
         let (connection, client) = connection(&state);
@@ -89,7 +101,7 @@ fn panic_leaves_the_other_turns_of_its_batch() {
 #[test]
 fn invalidation_by_a_later_turn_of_the_batch_follows_the_reply() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (reader, mut reader_client) = connection(&state);
     let (writer, mut writer_client) = connection(&state);
     event_loop.adopt(reader);
@@ -115,7 +127,7 @@ fn invalidation_by_a_later_turn_of_the_batch_follows_the_reply() {
 #[test]
 fn request_that_arrives_while_its_connection_is_queued_is_answered() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     event_loop.adopt(connection);
     const MORE_THAN_A_TURN: usize = 5_000;
@@ -136,7 +148,7 @@ fn request_that_arrives_while_its_connection_is_queued_is_answered() {
 fn command_that_visits_every_entry_yields_to_other_connections() {
     for command in ["KEYS nothing", "SCAN 0 MATCH nothing COUNT 1000000", "FLUSHALL", "FLUSHDB"] {
         let state = state(1);
-        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut event_loop = event_loop(&state);
         for number in 0..5_000 {
             state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::Never).unwrap();
         }
@@ -166,7 +178,7 @@ fn command_that_visits_every_entry_yields_to_other_connections() {
 fn turn_stores_or_evicts_few_entries() {
     const ENTRIES: usize = 1_000;
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (busy, mut busy_client) = connection(&state);
     let (other, mut other_client) = connection(&state);
     event_loop.adopt(busy);
@@ -206,7 +218,7 @@ fn turn_stores_or_evicts_few_entries() {
 #[test]
 fn expired_entries_are_reclaimed_in_small_slices() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     for number in 0..1_000 {
         state.store.database(0).set(format!("k{number}").as_bytes(), b"v", Expiry::At(1)).unwrap();
     }
@@ -234,7 +246,7 @@ fn reclaim_does_not_wait_for_keys_that_another_thread_has_locked() {
     let thread = std::thread::spawn({
         let state = Arc::clone(&state);
         move || {
-            let mut event_loop = EventLoop::new(0, state).unwrap();
+            let mut event_loop = event_loop(&state);
             let now = event_loop.reclaim_at;
             event_loop.reclaim(now);
             done.send(event_loop.reclaim_at > now).unwrap();
@@ -253,7 +265,7 @@ fn reclaim_does_not_wait_for_keys_that_another_thread_has_locked() {
 fn connection_closes_when_its_replies_are_sent_during_the_drain() {
     const LONG: usize = 512 << 10;
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     event_loop.adopt(connection);
     state.store.database(0).set(b"long", &vec![b'x'; LONG], Expiry::Never).unwrap();
@@ -292,7 +304,7 @@ const STORES: [&str; 15] = [
 #[test]
 fn expiry_is_reported_before_the_write_that_follows_it() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (subscriber, mut subscriber_end) = connection(&state);
     let (writer, mut writer_end) = connection(&state);
     event_loop.adopt(subscriber);
@@ -328,7 +340,7 @@ fn expiry_is_reported_before_the_write_that_follows_it() {
 fn arguments_of_a_large_request_are_counted_and_freed() {
     const ARGUMENTS: usize = 100_000;
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     event_loop.adopt(connection);
     client_end.set_nonblocking(true).unwrap();
@@ -362,7 +374,7 @@ fn names_of_a_client_are_counted_and_end_with_it() {
     for request in ["CLIENT SETNAME", "CLIENT SETINFO LIB-NAME", "CLIENT SETINFO LIB-VER", "HELLO 3 SETNAME"]
     {
         let state = state(1);
-        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut event_loop = event_loop(&state);
         let (connection, mut client_end) = connection(&state);
         let client = Arc::clone(connection.client());
         event_loop.adopt(connection);
@@ -387,8 +399,7 @@ fn names_of_a_client_are_counted_and_end_with_it() {
 #[test]
 fn connection_that_is_closed_while_it_moves_is_closed_on_arrival() {
     let state = state(2);
-    let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
-    let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+    let [mut from, mut to] = event_loops(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     from.adopt(connection);
@@ -404,8 +415,7 @@ fn connection_that_is_closed_while_it_moves_is_closed_on_arrival() {
 #[test]
 fn request_that_arrives_while_its_connection_moves_is_answered() {
     let state = state(2);
-    let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
-    let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+    let [mut from, mut to] = event_loops(&state);
     let (connection, mut client_end) = connection(&state);
     from.adopt(connection);
     from.move_to(1, &[0]);
@@ -434,7 +444,7 @@ fn read_text(client_end: &mut UnixStream) -> String {
 #[test]
 fn message_wakes_a_waiting_connection() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     event_loop.adopt(connection);
@@ -451,7 +461,7 @@ fn message_wakes_a_waiting_connection() {
 #[test]
 fn message_is_ahead_of_the_reply_to_a_later_command() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     event_loop.adopt(connection);
@@ -467,7 +477,7 @@ fn message_is_ahead_of_the_reply_to_a_later_command() {
 #[test]
 fn message_is_ahead_of_a_later_error() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     event_loop.adopt(connection);
@@ -488,7 +498,7 @@ fn message_is_ahead_of_a_later_error() {
 #[test]
 fn messages_are_ahead_of_replies_before_the_first_subscription() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     event_loop.adopt(connection);
@@ -506,8 +516,7 @@ fn messages_are_ahead_of_replies_before_the_first_subscription() {
 #[test]
 fn message_for_a_connection_that_moves_is_sent_on_its_new_thread() {
     let state = state(2);
-    let mut from = EventLoop::new(0, Arc::clone(&state)).unwrap();
-    let mut to = EventLoop::new(1, Arc::clone(&state)).unwrap();
+    let [mut from, mut to] = event_loops(&state);
     let (moving, mut client_end) = connection(&state);
     let (staying, mut other_end) = connection(&state);
     let client = Arc::clone(moving.client());
@@ -537,7 +546,7 @@ fn close_idle_later(event_loop: &mut EventLoop) {
 #[test]
 fn connection_that_waits_for_the_end_of_a_pause_is_not_idle() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (paused, mut paused_end) = connection(&state);
     let (idle, mut idle_end) = connection(&state);
     event_loop.adopt(paused);
@@ -560,7 +569,7 @@ fn client_that_receives_a_reply_is_not_idle() {
     // Less than one turn sends.
     const READ_BYTES: usize = 64_000;
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     event_loop.adopt(connection);
@@ -595,7 +604,7 @@ fn client_that_receives_a_reply_is_not_idle() {
 #[test]
 fn full_mailbox_closes_its_connection_and_is_counted() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     state.clients.output_limits.set(100, 0, 0);
@@ -612,7 +621,7 @@ fn full_mailbox_closes_its_connection_and_is_counted() {
 #[test]
 fn mailbox_that_stays_above_its_limit_closes_without_a_further_message() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (first, mut first_end) = connection(&state);
     let (second, mut second_end) = connection(&state);
     post(first.client(), &"x".repeat(90));
@@ -635,7 +644,7 @@ fn mailbox_that_stays_above_its_limit_closes_without_a_further_message() {
 fn unsent_replies_do_not_count_as_messages() {
     const REPLIES: usize = 4 << 10;
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     state.clients.output_limits.set(1 << 20, 0, 0);
@@ -673,7 +682,7 @@ fn unsent_replies_do_not_count_as_messages() {
 #[test]
 fn messages_follow_unsent_replies() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     let client = Arc::clone(connection.client());
     event_loop.adopt(connection);

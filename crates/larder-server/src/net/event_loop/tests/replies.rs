@@ -49,7 +49,7 @@ fn collected_names_count_as_client_memory_and_stop_at_the_limit() {
     const NAME_BYTES: usize = 20;
     for command in ["KEYS *", "KEYS 0*", "SCAN 0 COUNT 1000000"] {
         let state = state_with_limit();
-        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut event_loop = event_loop(&state);
         for number in 0..5_000 {
             let name = format!("{number:0NAME_BYTES$}");
             state.store.database(0).set(name.as_bytes(), b"v", Expiry::Never).unwrap();

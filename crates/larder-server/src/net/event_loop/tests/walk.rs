@@ -130,7 +130,7 @@ fn walk_after_each(steps: &[Step]) -> TestCaseResult {
         Arc::new(Stats::new(1, crate::cmd::commands().len())),
         0,
     ));
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     client_end.set_nonblocking(true).unwrap();
     event_loop.adopt(connection);

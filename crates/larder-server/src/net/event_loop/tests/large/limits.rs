@@ -9,7 +9,7 @@ use crate::stats::Counts;
 #[test]
 fn half_sent_values_do_not_exceed_the_memory_of_clients() {
     let state = state(1);
-    let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+    let mut event_loop = event_loop(&state);
     state.clients.set_max_buffered_bytes(8 << 20);
     let mut clients = Vec::new();
     for _ in 0..6 {

@@ -38,7 +38,7 @@ impl Two {
             0,
         );
         let state = Arc::new(state);
-        let mut event_loop = EventLoop::new(0, Arc::clone(&state)).unwrap();
+        let mut event_loop = event_loop(&state);
         let (large_connection, large) = connection(&state);
         let (other_connection, other) = connection(&state);
         event_loop.adopt(large_connection);
