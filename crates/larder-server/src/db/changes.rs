@@ -4,31 +4,12 @@
 //! have done, for example a message in its mailbox.
 
 use larder_engine::Ttl;
-use larder_engine::raw::{Entry, Key, UpdateOp};
+use larder_engine::raw::{Key, UpdateOp};
 
+use super::entry::EntryState;
 use super::held::HeldLocks;
 use super::{Database, Expiry, Object};
 use crate::observers::{Deferred, Event, Notice};
-
-/// An entry before an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EntryState {
-    Missing,
-    /// Without a deadline.
-    Timeless,
-    Timed,
-}
-
-impl EntryState {
-    #[inline]
-    pub(super) fn of(entry: Option<&Entry<'_, Object>>) -> Self {
-        match entry.map(Entry::deadline_ms) {
-            None => EntryState::Missing,
-            Some(None) => EntryState::Timeless,
-            Some(Some(_)) => EntryState::Timed,
-        }
-    }
-}
 
 impl Database<'_> {
     /// Reports what an update does with an entry.

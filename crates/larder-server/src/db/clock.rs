@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use larder_engine::{Clock, Ttl};
 
-use super::Expiry;
 use crate::system::Moment;
 
 /// The engine's time. All commands of a wake-up use the time of its start, or of a later start on another thread: a
@@ -75,6 +74,16 @@ impl Drop for StoppedTime {
     fn drop(&mut self) {
         STOPPED_MS.set(self.before);
     }
+}
+
+/// When an entry expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Never,
+    /// At this time, in milliseconds of Unix time. A time in the past is allowed: the entry expires at once.
+    At(i64),
+    /// At the same time as before.
+    Keep,
 }
 
 /// Converts between the two clocks. The offset is fixed, so that a deadline reads back unchanged even if the system

@@ -7,7 +7,7 @@ use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Ttl, raw};
 use larder_resp::Args;
 
-use super::changes::EntryState;
+use super::entry::EntryState;
 use super::{
     Entry, EntryOp, Expiry, HeldLocks, Key, Object, OutOfMemory, PrefetchBatch, Record, Store, StringEntry,
     UpdateError, WrongType, held, is_value_of,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
-use super::clock::ServerClock;
+use super::clock::{Expiry, ServerClock};
 use super::{Object, Record, WrongType, is_value_of};
 use crate::values::large::{self, LARGE_BYTES};
 use crate::values::sorted_set::SortedSet;
@@ -79,14 +79,24 @@ impl StringEntry<'_> {
     }
 }
 
-/// When an entry expires.
+/// An entry before an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    Never,
-    /// At this time, in milliseconds of Unix time. A time in the past is allowed: the entry expires at once.
-    At(i64),
-    /// At the same time as before.
-    Keep,
+pub(super) enum EntryState {
+    Missing,
+    /// Without a deadline.
+    Timeless,
+    Timed,
+}
+
+impl EntryState {
+    #[inline]
+    pub(super) fn of(entry: Option<&raw::Entry<'_, Object>>) -> Self {
+        match entry.map(raw::Entry::deadline_ms) {
+            None => EntryState::Missing,
+            Some(None) => EntryState::Timeless,
+            Some(Some(_)) => EntryState::Timed,
+        }
+    }
 }
 
 /// The operation of a command on an entry.

@@ -3,8 +3,7 @@
 use larder_engine::Ttl;
 use larder_engine::raw::{Key, UpdateOp};
 
-use super::changes::EntryState;
-use super::entry::{Entry, EntryOp};
+use super::entry::{Entry, EntryOp, EntryState};
 use super::held::{self, HeldLocks, KeyLocks};
 use super::{Database, Expiry, OutOfMemory, Record, Store, WrongType, charge};
 

@@ -7,7 +7,7 @@
 
 use larder_engine::raw::{self, Key, UpdateOp};
 
-use super::changes::EntryState;
+use super::entry::EntryState;
 use super::held::{self, HeldLocks};
 use super::{Database, Object, OutOfMemory, Record, Store, charge};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use larder_engine::stats::{Histogram, HistogramSnapshot};
 use parking_lot::Mutex;
 
-use super::OwnCounter;
+use super::counts::OwnCounter;
 
 /// So many calls of a command on a thread are all measured.
 const ALL_MEASURED: u64 = 64;

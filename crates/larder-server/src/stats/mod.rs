@@ -1,6 +1,7 @@
 //! Statistics: one set of counters per thread, which is written once per wake-up and summed on demand.
 
 mod commands;
+mod counts;
 mod rates;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use crate::spec::CommandSpec;
 use crate::system::Moment;
 use commands::CommandStats;
 pub(crate) use commands::{CommandCounters, CommandTotals};
+pub(crate) use counts::Counts;
+use counts::OwnCounter;
 use rates::{Rates, Samples};
 
 /// The most keys in [`ServerStats::top_keys`].
@@ -23,57 +26,6 @@ pub const MAX_TOP_KEYS: usize = 10;
 
 /// Different prefixes of errors that are counted.
 const MAX_ERROR_PREFIXES: usize = 128;
-
-/// Counts of one wake-up, or of one thread since its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) commands: u64,
-    pub(crate) errors: u64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-}
-
-impl Counts {
-    fn plus(self, other: Counts) -> Counts {
-        Counts {
-            commands: self.commands + other.commands,
-            errors: self.errors + other.errors,
-            hits: self.hits + other.hits,
-            misses: self.misses + other.misses,
-            bytes_in: self.bytes_in + other.bytes_in,
-            bytes_out: self.bytes_out + other.bytes_out,
-        }
-    }
-
-    fn minus(self, other: Counts) -> Counts {
-        Counts {
-            commands: self.commands - other.commands,
-            errors: self.errors - other.errors,
-            hits: self.hits - other.hits,
-            misses: self.misses - other.misses,
-            bytes_in: self.bytes_in - other.bytes_in,
-            bytes_out: self.bytes_out - other.bytes_out,
-        }
-    }
-}
-
-/// A counter that only one thread changes, so that an addition is no atomic operation.
-#[derive(Debug, Default)]
-pub(crate) struct OwnCounter(AtomicU64);
-
-impl OwnCounter {
-    #[inline]
-    pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The counters of one thread, in their own cache lines.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Counts;
+use super::counts::Counts;
 use crate::system::Moment;
 
 /// Interval of the samples.

@@ -2,7 +2,8 @@
 
 use larder_resp::{Args, parse_integer};
 
-use super::bits::{BitChange, Numbers, Unchanged, change_bits};
+use super::bits::{BitChange, Unchanged, change_bits};
+use super::large_edit::Numbers;
 use crate::cmd::options::integer;
 use crate::cmd::{CommandError, Context, Outcome};
 

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use larder_resp::Args;
 
-use super::large_edit::{Change, Finish, Former, LargeEdit};
+use super::large_edit::{Change, Former, LargeEdit, Limits};
 use crate::cmd::options::integer;
-use crate::cmd::slices;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{EntryOp, Expiry, StringEntry};
-use crate::state::ServerState;
 use crate::values::large::LARGE_BYTES;
 
 /// What a command has done while the entry was locked.
@@ -110,41 +108,6 @@ fn finish(
 ) -> Outcome {
     match step {
         Step::Done(length) => cx.integer(length as i64),
-        Step::Build(former) => begin_large(cx, name, change(), former, limits, None),
-    }
-}
-
-/// Begins to build a value in slices; see [`LargeEdit::begin`].
-pub(crate) fn begin_large(
-    cx: &mut Context<'_>,
-    name: &[u8],
-    change: Change,
-    former: Former,
-    limits: Limits,
-    finish: Option<Finish>,
-) -> Outcome {
-    let building = cx.state.building.begin(0, limits.memory_bytes)?;
-    let edit = LargeEdit::begin(name, change, former, limits, building, finish)?;
-    slices::begin(cx, edit)
-}
-
-/// Limits on the length of a value, which are checked before it is allocated.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    string_bytes: usize,
-    memory_bytes: u64,
-}
-
-impl Limits {
-    pub(crate) fn of(state: &ServerState) -> Limits {
-        Limits { string_bytes: state.max_bulk_bytes(), memory_bytes: state.store.max_memory() }
-    }
-
-    pub(crate) fn check(self, length: usize) -> Outcome {
-        match length {
-            length if length > self.string_bytes => Err(CommandError::StringTooLong),
-            length if length as u64 > self.memory_bytes => Err(CommandError::OutOfMemory),
-            _ => Ok(()),
-        }
+        Step::Build(former) => LargeEdit::begin(cx, name, change(), former, limits, None),
     }
 }

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use larder_resp::Args;
 
-use super::bits::Numbers;
-use super::edit::Limits;
-use crate::cmd::slices::SlicedWork;
+use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Database, EntryOp, Expiry, Record, StringEntry, UpdateError};
+use crate::state::ServerState;
 use crate::values::large::{Building, PartialValue, SLICE_BYTES, release};
 
 /// An edit that is not at its end.
@@ -31,6 +30,54 @@ pub(crate) struct LargeEdit {
     finish: Option<Finish>,
     /// Whether it has begun again, because the former value was replaced.
     is_repeated: bool,
+}
+
+/// The reply of a command that edits a value.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    One(i64),
+    /// `None` for a number that does not fit.
+    Each(Vec<Option<i64>>),
+}
+
+impl Numbers {
+    pub(crate) fn reply(&self, cx: &mut Context<'_>) -> Outcome {
+        let mut reply = cx.reply();
+        match self {
+            Numbers::One(number) => reply.integer(*number),
+            Numbers::Each(numbers) => {
+                reply.array(numbers.len());
+                for number in numbers {
+                    match number {
+                        Some(number) => reply.integer(*number),
+                        None => reply.null(),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Limits on the length of a value, which are checked before it is allocated.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    string_bytes: usize,
+    memory_bytes: u64,
+}
+
+impl Limits {
+    pub(crate) fn of(state: &ServerState) -> Limits {
+        Limits { string_bytes: state.max_bulk_bytes(), memory_bytes: state.store.max_memory() }
+    }
+
+    pub(crate) fn check(self, length: usize) -> Outcome {
+        match length {
+            length if length > self.string_bytes => Err(CommandError::StringTooLong),
+            length if length as u64 > self.memory_bytes => Err(CommandError::OutOfMemory),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Changes the complete value before it is stored; what it returns is the reply.
@@ -144,15 +191,16 @@ impl Former {
 }
 
 impl LargeEdit {
-    /// An error if the new value would be too long. Without `finish` the reply is its length.
+    /// Begins to build a value. An error if it would be too long. Without `finish` the reply is its length.
     pub(crate) fn begin(
+        cx: &mut Context<'_>,
         name: &[u8],
         change: Change,
         former: Former,
         limits: Limits,
-        building: Building,
         finish: Option<Finish>,
-    ) -> Result<Self, CommandError> {
+    ) -> Outcome {
+        let building = cx.state.building.begin(0, limits.memory_bytes)?;
         let mut edit = LargeEdit {
             name: name.into(),
             change,
@@ -166,7 +214,7 @@ impl LargeEdit {
             is_repeated: false,
         };
         edit.restart()?;
-        Ok(edit)
+        slices::begin(cx, edit)
     }
 
     /// Begins to build the value again, from another former one.

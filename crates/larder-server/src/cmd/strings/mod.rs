@@ -1,5 +1,6 @@
 //! Strings: whole values, numbers, parts, bits, and HyperLogLogs, which are strings.
 
+mod bit_range;
 pub(crate) mod bitfield;
 pub(crate) mod bitop;
 pub(crate) mod bits;
