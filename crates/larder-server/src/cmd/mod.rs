@@ -30,7 +30,7 @@ use crate::spec::CommandSpec;
 pub(crate) use connection::http::is_http;
 pub(crate) use context::{Context, Outcome};
 pub(crate) use dispatch::pause::{slice_waits, waits};
-pub(crate) use dispatch::{execute, is_short};
+pub(crate) use dispatch::{dispatch, is_short};
 pub(crate) use error::CommandError;
 pub(crate) use session::{Session, TurnEnd};
 pub(crate) use slices::run_slice;

@@ -30,7 +30,7 @@ pub(crate) fn last_reply_bytes(state: &ServerState, requests: &[&str]) -> usize 
     with_context(state, |cx| {
         for request in requests {
             cx.out.clear();
-            with_args(request, |args| super::execute(cx, args));
+            with_args(request, |args| super::dispatch(cx, args));
         }
         cx.out.len()
     })

@@ -1,5 +1,13 @@
 //! Sockets and threads: new connections are accepted and divided among the threads, each of which reads requests, lets
 //! [`crate::cmd`] execute them, and writes the replies.
+//!
+//! Each step of a request has one verb:
+//!
+//! ```text
+//! accept ─► begin_turn ─► run_turn ────► process ─► run_requests ─► cmd::dispatch ─► call
+//!           one read      run_short_turn  limits,    parse, one      find, check,     the function
+//!                         then write      counts     by one          answer           of the command
+//! ```
 
 pub(crate) mod accept;
 pub(crate) mod batch;

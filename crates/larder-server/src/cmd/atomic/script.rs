@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use larder_resp::{Args, Encoder, Protocol};
 
 use super::transaction::{has_other_keys, uses_keys};
-use crate::cmd::dispatch::{answer, invoke, special};
+use crate::cmd::dispatch::{answer, call, special};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::slices;
@@ -408,7 +408,7 @@ impl Host for Run<'_> {
         self.cx.session.last_command = Some(spec);
         self.cx.counts.commands += 1;
         answer(&mut self.cx, Some(spec), |cx| {
-            invoke(command, cx, args)?;
+            call(command, cx, args)?;
             slices::finish(cx);
             Ok(())
         });

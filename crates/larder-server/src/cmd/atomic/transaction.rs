@@ -9,7 +9,7 @@ use larder_resp::{Args, ArgsBuffer};
 
 use super::script;
 use crate::cmd::connection::client;
-use crate::cmd::dispatch::{answer, run, special};
+use crate::cmd::dispatch::{answer, check_and_call, special};
 use crate::cmd::options::database_index;
 use crate::cmd::slices;
 use crate::cmd::table::{Command, TABLE};
@@ -144,7 +144,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         cx.session.last_command = Some(spec);
         cx.counts.commands += 1;
         answer(&mut cx, Some(spec), |cx| {
-            run(command, cx, args)?;
+            check_and_call(command, cx, args)?;
             slices::finish(cx);
             Ok(())
         });

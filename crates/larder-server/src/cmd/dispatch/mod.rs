@@ -22,8 +22,8 @@ pub(crate) fn is_short(args: Args<'_>) -> bool {
         && table::find(&args[0]).is_some_and(|(spec, _)| spec.is(Flags::FAST) || spec.is(Flags::SHORT))
 }
 
-/// Executes one non-empty request and writes its reply.
-pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
+/// Finds the command of a non-empty request, calls it, and writes its reply.
+pub(crate) fn dispatch(cx: &mut Context<'_>, args: Args<'_>) {
     cx.counts.commands += 1;
     let command = table::find(&args[0]);
     if let Some((spec, _)) = command {
@@ -32,9 +32,9 @@ pub(crate) fn execute(cx: &mut Context<'_>, args: Args<'_>) {
     cx.session.reply_start = cx.out.len();
     match command {
         Some(command) if !cx.session.is_special() => {
-            answer(cx, Some(command.0), |cx| run(command, cx, args));
+            answer(cx, Some(command.0), |cx| check_and_call(command, cx, args));
         }
-        _ => special::execute(cx, command, args),
+        _ => special::dispatch(cx, command, args),
     }
 }
 
@@ -52,10 +52,10 @@ pub(super) fn answer(
     }
 }
 
-/// Executes a command, if it may run at all.
-pub(super) fn run(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+/// Calls a command, if it may run at all.
+pub(super) fn check_and_call(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     check(command.0, cx, args).map_err(|error| transaction::refuse(cx, command.0, error))?;
-    invoke(command, cx, args)
+    call(command, cx, args)
 }
 
 /// Whether a command may run at all. Counts it if not.
@@ -72,18 +72,18 @@ fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
     Err(error)
 }
 
-/// Executes a command that was checked, and counts it.
+/// Calls the function of a command that was checked, and counts the call.
 #[inline]
-pub(super) fn invoke(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+pub(super) fn call(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (spec, run) = command;
     match cx.counters(spec).begin() {
         false => run(cx, args),
-        true => invoke_measured(command, cx, args),
+        true => call_measured(command, cx, args),
     }
 }
 
 #[cold]
-fn invoke_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+fn call_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !cx.state.stats.command_stats.is_tracking() {
         return run(cx, args);
     }

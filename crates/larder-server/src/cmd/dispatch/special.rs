@@ -7,7 +7,7 @@
 
 use larder_resp::Args;
 
-use super::{answer, check, invoke, memory};
+use super::{answer, call, check, memory};
 use crate::cmd::atomic::transaction;
 use crate::cmd::connection::{client, pubsub};
 use crate::cmd::session::Replies;
@@ -15,8 +15,10 @@ use crate::cmd::table::Command;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::spec::{CommandSpec, Flags};
 
+/// Decides whether the command gets a reply, and goes on with [`admit`]. It is cold, so that the usual way stays small in
+/// the caches of the processor: nearly all connections never come here.
 #[cold]
-pub(super) fn execute(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
+pub(super) fn dispatch(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
     let replies = cx.session.replies();
     if replies == Replies::SkipNext {
         cx.session.set_replies(Replies::On);
@@ -25,7 +27,7 @@ pub(super) fn execute(cx: &mut Context<'_>, command: Option<&Command>, args: Arg
     let turns_on = cx.session.transaction().is_none()
         && command.is_some_and(|(spec, _)| client::turns_replies_on(spec, args));
     cx.session.is_muted = replies != Replies::On && !turns_on;
-    check_and_execute(cx, command, args);
+    admit(cx, command, args);
     cx.session.is_muted = false;
 }
 
@@ -55,7 +57,8 @@ fn answer_after_mail(
     answer_unless_muted(cx, spec, run);
 }
 
-fn check_and_execute(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
+/// Refuses a command, queues it for `EXEC`, or calls it.
+fn admit(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
     let Some(command) = command else {
         cx.abort_transaction();
         return answer_after_mail(cx, None, |_| Err(CommandError::unknown_command(args)));
@@ -69,7 +72,7 @@ fn check_and_execute(cx: &mut Context<'_>, command: Option<&Command>, args: Args
     if cx.session.transaction().is_some() && !spec.is(Flags::NOT_QUEUED) {
         return answer_after_mail(cx, Some(spec), |cx| transaction::queue(cx, spec, args));
     }
-    execute_now(cx, command, args);
+    call_in_order(cx, command, args);
     cx.write_own_invalidations();
     if cx.session.transaction().is_none()
         && !spec.is(Flags::KEEPS_CACHING)
@@ -86,13 +89,14 @@ fn check_all(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcom
     memory::check(spec, cx, args)
 }
 
-fn execute_now(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
+/// Calls a command, and takes the messages of the mailbox where they belong: ahead of its reply, or behind it.
+fn call_in_order(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
     let spec = command.0;
     let was_receiver = cx.session.receives_messages();
     let start = cx.out.len();
     if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
-        answer_unless_muted(&mut cx, Some(spec), |cx| invoke(command, cx, args));
+        answer_unless_muted(&mut cx, Some(spec), |cx| call(command, cx, args));
         cx.take_mail(start);
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return track(&cx, spec, args);
@@ -103,12 +107,12 @@ fn execute_now(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
             cx.take_mail(start);
         }
         // What arrives after they did so follows their reply.
-        if let Err(error) = invoke(command, cx, args) {
+        if let Err(error) = call(command, cx, args) {
             answer_unless_muted(cx, Some(spec), |_| Err(error));
         }
         return;
     }
-    answer_unless_muted(cx, Some(spec), |cx| invoke(command, cx, args));
+    answer_unless_muted(cx, Some(spec), |cx| call(command, cx, args));
     if was_receiver || cx.session.receives_messages() {
         cx.take_mail(start);
     }

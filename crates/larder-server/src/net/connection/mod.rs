@@ -239,15 +239,15 @@ impl Connection {
         self.try_begin(input, output).unwrap_or_else(|error| Err(self.lost(&error)))
     }
 
-    /// Executes what was received and writes the replies, which ends the turn.
-    pub(crate) fn execute_turn(
+    /// Runs the requests that were received and writes the replies, which ends the turn.
+    pub(crate) fn run_turn(
         &mut self,
         buffers: &mut ThreadBuffers,
         received: Range<usize>,
         now: Moment,
     ) -> Turn {
         let mut output = std::mem::take(&mut buffers.output);
-        let stop = self.execute_received(buffers, received, None, &mut output, now);
+        let stop = self.process(buffers, received, None, &mut output, now);
         let turn = self.end_turn(&mut output, stop);
         if output.capacity() > MAX_RETAINED_OUTPUT_BYTES {
             output.shrink_to(MAX_RETAINED_OUTPUT_BYTES);
@@ -256,16 +256,16 @@ impl Connection {
         turn
     }
 
-    /// Executes a short request that was received and parsed. Its replies wait for [`write_deferred`](Self::write_deferred),
+    /// Runs a short request that was received and parsed. Its replies wait for [`write_deferred`](Self::write_deferred),
     /// unless they are long or something unusual has happened, which ends the turn.
-    pub(crate) fn execute_short(
+    pub(crate) fn run_short_turn(
         &mut self,
         buffers: &mut ThreadBuffers,
         slot: &mut Slot,
         now: Moment,
     ) -> Option<Turn> {
         let Slot { received, request, replies, .. } = slot;
-        let stop = self.execute_received(buffers, received.clone(), Some(request), replies, now);
+        let stop = self.process(buffers, received.clone(), Some(request), replies, now);
         let may_wait = stop == StopReason::NoRequest
             && self.session.large_replies.is_empty()
             && replies.len() <= MAX_DEFERRED_BYTES;
@@ -346,9 +346,9 @@ impl Connection {
         })
     }
 
-    /// Executes the complete requests of what was received, of which the `first` one may be parsed. Replaces `output` by the
+    /// Runs the complete requests of what was received, of which the `first` one may be parsed. Replaces `output` by the
     /// replies.
-    fn execute_received(
+    fn process(
         &mut self,
         buffers: &mut ThreadBuffers,
         received: Range<usize>,
@@ -368,7 +368,7 @@ impl Connection {
         self.session.set_limited(!self.state.store.evicts_all());
         let ThreadBuffers { input, lookahead, limits, .. } = &mut *buffers;
         self.paused = self.state.pause.current(now);
-        let stop = self.execute(&input[received], first, limits, lookahead, output, &mut counts);
+        let stop = self.run_input(&input[received], first, limits, lookahead, output, &mut counts);
         if self.session.client.has_mail() && !self.session.holds_messages_back() {
             // The replies of a connection that expects messages are in order already.
             let at = if self.session.receives_messages() { output.len() } else { 0 };

@@ -36,9 +36,9 @@ impl StopReason {
 }
 
 impl Connection {
-    /// Executes the complete requests of the pending and the `received` bytes, and keeps the rest. The `first` request may be
+    /// Runs the complete requests of the pending and the `received` bytes, and keeps the rest. The `first` request may be
     /// parsed if nothing is pending.
-    pub(super) fn execute(
+    pub(super) fn run_input(
         &mut self,
         received: &[u8],
         first: Option<&RequestParser>,
@@ -55,7 +55,7 @@ impl Connection {
             return StopReason::NoRequest;
         }
         if self.pending.is_empty() {
-            let (consumed, stop) = self.execute_all(received, first, limits, lookahead, out, counts);
+            let (consumed, stop) = self.run_requests(received, first, limits, lookahead, out, counts);
             self.pending.extend_from_slice(&received[consumed..]);
             self.resume = stop.leaves_requests();
             return stop;
@@ -63,7 +63,7 @@ impl Connection {
         let mut pending = std::mem::take(&mut self.pending);
         reserve(&mut pending, received.len(), self.missing);
         pending.extend_from_slice(received);
-        let (consumed, stop) = self.execute_all(&pending, None, limits, lookahead, out, counts);
+        let (consumed, stop) = self.run_requests(&pending, None, limits, lookahead, out, counts);
         self.resume = stop.leaves_requests();
         // Frees the buffer if nothing is left, so that an idle connection has none.
         if consumed < pending.len() {
@@ -102,8 +102,8 @@ impl Connection {
         rest
     }
 
-    /// Executes requests from `input` until none is complete or the turn stops. Returns the number of consumed bytes.
-    fn execute_all(
+    /// Runs the requests of `input`, one after the other, until none is complete or the turn stops. Returns the number of consumed bytes.
+    fn run_requests(
         &mut self,
         input: &[u8],
         first: Option<&RequestParser>,
@@ -175,7 +175,7 @@ impl Connection {
                 break StopReason::Close;
             }
             let mut context = Context::new(state, session, counts, out);
-            cmd::execute(&mut context, args);
+            cmd::dispatch(&mut context, args);
             arguments += args.len();
             if request.has_long_arguments() {
                 parser.take_long_arguments().into_iter().for_each(large::release);

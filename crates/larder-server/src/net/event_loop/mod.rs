@@ -343,6 +343,7 @@ impl EventLoop {
             self.compaction = Compaction::begin();
         }
         let Some(compaction) = &mut self.compaction else { return false };
+        // Records move to other pages while clients wait, so it goes on in small steps, of which each locks a shard for a moment.
         if self.state.store.compact(compaction, COMPACT_BUDGET) {
             return true;
         }

@@ -49,7 +49,7 @@ impl EventLoop {
             now = Moment::now();
         }
         let is_late = match self.batch.take_only() {
-            Some((position, received)) => self.execute_turn(position, received, now),
+            Some((position, received)) => self.run_turn(position, received, now),
             None => self.run_several(now),
         };
         if is_timed {
@@ -65,32 +65,32 @@ impl EventLoop {
             let connection = self.connections[position].as_ref();
             self.state.store.database(connection.map_or(0, |connection| connection.database()))
         });
-        let is_late = self.execute_batch(&mut batch, now);
+        let is_late = self.run_each(&mut batch, now);
         self.write_deferred(&mut batch);
         batch.clear();
         self.batch = batch;
         is_late
     }
 
-    /// Executes what was received from a connection, and writes the replies. Returns whether it may have taken long: it has
+    /// Runs the requests of a connection, and writes the replies. Returns whether it may have taken long: it has
     /// used its budget.
-    fn execute_turn(&mut self, position: usize, received: Range<usize>, now: Moment) -> bool {
-        self.guarded_turn(position, |connection, buffers| connection.execute_turn(buffers, received, now));
+    fn run_turn(&mut self, position: usize, received: Range<usize>, now: Moment) -> bool {
+        self.guarded_turn(position, |connection, buffers| connection.run_turn(buffers, received, now));
         self.yielding.last() == Some(&position)
     }
 
-    /// Executes what the batch has received. Replies wait for those to other short requests only. Returns whether a turn
+    /// Runs the requests that the batch has received. Replies wait for those to other short requests only. Returns whether a turn
     /// may have taken long.
-    fn execute_batch(&mut self, batch: &mut Batch, now: Moment) -> bool {
+    fn run_each(&mut self, batch: &mut Batch, now: Moment) -> bool {
         let mut is_late = false;
         for index in 0..batch.len() {
             let slot = &mut batch.slots()[index];
             let position = slot.position;
             if slot.is_short {
-                let execute = |connection: &mut Connection, buffers: &mut ThreadBuffers| {
-                    connection.execute_short(buffers, slot, now)
+                let run = |connection: &mut Connection, buffers: &mut ThreadBuffers| {
+                    connection.run_short_turn(buffers, slot, now)
                 };
-                match self.guarded(position, execute) {
+                match self.guarded(position, run) {
                     None => batch.slots()[index].is_deferred = true,
                     Some(turn) => self.end_turn(position, turn),
                 }
@@ -99,7 +99,7 @@ impl EventLoop {
             let received = slot.received.clone();
             self.write_deferred(batch);
             let now = if is_late { Moment::now() } else { now };
-            is_late |= self.execute_turn(position, received, now);
+            is_late |= self.run_turn(position, received, now);
         }
         is_late
     }

@@ -141,7 +141,7 @@ fn transaction_holds_no_more_replies_than_the_limit() {
             let (mut parser, request) = (RequestParser::new(), format!("{request}\r\n"));
             parser.parse(request.as_bytes(), &Limits::default()).unwrap();
             let mut context = Context::new(&two.state, &mut session, &mut counts, &mut out);
-            cmd::execute(&mut context, parser.args(request.as_bytes()));
+            cmd::dispatch(&mut context, parser.args(request.as_bytes()));
         };
         if is_muted {
             execute("CLIENT REPLY OFF");
