@@ -1,4 +1,10 @@
 //! The state of a connection between commands.
+//!
+//! Only the thread of the connection uses it. What others need to know (the list of clients, those who send messages) is in
+//! the [`Client`], behind atomics and locks; what is in both is written to both by the setters here, and read here.
+//!
+//! A server may have ten thousand connections that do nothing. So what few of them need is boxed: a transaction,
+//! subscriptions, tracked keys.
 
 use std::sync::Arc;
 
@@ -33,20 +39,24 @@ pub(crate) enum Replies {
 /// The state of one connection that commands read and change.
 pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
-    /// The memory of the names of the client.
+    /// The memory of the names of the client. They are behind a lock, and each turn asks for [`bytes`](Self::bytes).
     name_bytes: usize,
     database: u8,
     protocol: Protocol,
     pub(crate) authenticated: bool,
-    /// Set by a command: the turn of the connection ends after its reply.
+    /// Set by a command: the turn of the connection ends after its reply. The command cannot end it itself, because its reply
+    /// is not written yet.
     pub(crate) turn_end: Option<TurnEnd>,
     /// A command that takes long and is not at its end: it goes on before the next request.
     pub(crate) long_command: Option<Box<LongCommand>>,
-    /// The large values of the replies of this turn.
+    /// The large values of the replies of this turn. The buffer of replies has what surrounds them, and they refer to offsets
+    /// in it: whoever inserts into the buffer or truncates it has to tell them.
     pub(crate) large_replies: LargeReplies,
-    /// Where the reply to the present request begins in the buffer of replies.
+    /// Where the reply to the present request begins in the buffer of replies. The limit of a reply counts from here: that of a
+    /// transaction has the replies of all its commands.
     pub(crate) reply_start: usize,
-    /// The last executed command.
+    /// The last executed command, as `CLIENT LIST` and the observers of its changes are told. In a transaction and a script it
+    /// is the one that runs within.
     pub(crate) last_command: Option<&'static CommandSpec>,
     /// Commands that wait for `EXEC`. Set by [`set_transaction`](Self::set_transaction).
     transaction: Option<Box<Transaction>>,
@@ -57,13 +67,16 @@ pub(crate) struct Session {
     /// How the connection tracks keys, if it does.
     tracking: Option<Box<Tracking>>,
     replies: Replies,
-    /// Whether the present command gets no reply.
+    /// Whether the present command gets no reply. It writes one all the same, which is cut off: a command must not do anything
+    /// else because nobody listens.
     pub(crate) is_muted: bool,
     /// Whether commands that may need memory are refused if it is used up.
     is_limited: bool,
-    /// Whether it was used up when the present command began. Scripts ask.
+    /// Whether it was used up when the present command began. Scripts ask: their commands are
+    /// refused for what was stored before them, and not for what they have stored, because a script does not end halfway.
     pub(crate) is_full: bool,
-    /// Whether any command may have to be treated in a special way, because of the fields above.
+    /// Whether any command may have to be treated in a special way, because of the fields above. It is kept beside them, so that
+    /// each command asks one question instead of five; so all of them are private and have setters.
     is_special: bool,
 }
 

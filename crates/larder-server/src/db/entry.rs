@@ -64,9 +64,12 @@ impl StringEntry<'_> {
     /// possible in a moment: not if a client receives the value, or if it grows by much. Return [`EntryOp::Edited`] afterwards.
     pub(crate) fn lengthen(&mut self, length: usize) -> bool {
         let former_len = self.value().len();
+        // From this length on the engine does not copy the bytes: the system gives their pages other addresses. A copy would be
+        // made under the lock of the key, so a shorter value is left to the slices of `LargeEdit`.
         if former_len < MIN_MOVED_BYTES || length - former_len >= LARGE_BYTES {
             return false;
         }
+        // What is left of the former value has no content, but to free it takes time: that is for another thread.
         self.0.lengthen(length).map(large::release).is_some()
     }
 
