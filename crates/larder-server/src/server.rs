@@ -57,7 +57,7 @@ impl Server {
         }
         let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
         let port = address.map_or(0, |address| address.port());
-        let stats = Arc::new(Stats::new(config.threads(), cmd::commands().len()));
+        let stats = Arc::new(Stats::new(config.threads(), cmd::commands()));
         let state = Arc::new(ServerState::new(config, store, stats, port));
         Ok(Server { tcp, unix, address, state })
     }

@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use larder_engine::stats::Sampled;
-use larder_resp::Encoder;
+use larder_resp::{Args, Encoder};
 
-use super::atomic::transaction::Transaction;
 use super::error::CommandError;
+use super::queue::Transaction;
 use super::session::Session;
 use crate::db::{Database, HeldLocks, LockedKeys};
 use crate::observers::{Notice, Origin};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, Flags};
 use crate::state::ServerState;
 use crate::stats::{CommandCounters, Counts};
 use crate::values::large::{self, LARGE_BYTES};
@@ -149,6 +149,13 @@ impl<'a> Context<'a> {
     /// Makes `EXEC` fail, if the connection is in a transaction.
     pub(super) fn abort_transaction(&mut self) {
         self.session.transaction().into_iter().for_each(Transaction::abort);
+    }
+
+    /// Registers the connection for the keys that a command has read, if it tracks keys. They are locked.
+    pub(super) fn track(&self, spec: &CommandSpec, args: Args<'_>) {
+        if let Some(tracking) = self.session.tracking().filter(|_| spec.is(Flags::READONLY)) {
+            spec.keys_of(args).unwrap_or_default().into_iter().for_each(|name| tracking.register(name));
+        }
     }
 
     /// Sends the messages that have arrived ahead of the reply, which starts at the offset `at`.

@@ -18,12 +18,14 @@ mod error;
 mod help;
 mod keys;
 mod options;
+mod queue;
 mod session;
 mod slices;
 mod strings;
 mod table;
 #[cfg(test)]
 pub(crate) mod test_support;
+mod tracking;
 mod zset;
 
 use crate::spec::CommandSpec;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use larder_resp::Protocol;
 
-use super::atomic::transaction::Transaction;
-use super::connection::client_tracking::Tracking;
+use super::queue::Transaction;
 use super::slices::LongCommand;
+use super::tracking::Tracking;
 use crate::client::{Client, Names};
 use crate::observers::{Subscriptions, Watches};
 use crate::spec::CommandSpec;

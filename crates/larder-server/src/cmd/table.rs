@@ -121,7 +121,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (zset::read::zcount, C::new("zcount", 4, "2.0.0", "Counts the members with scores in a range.").reads_zset().fast().one_key()),
     (zset::combine::zdiff, C::new("zdiff", -3, "6.2.0", "Returns the members of the first sorted set that are in no other one.").reads_zset().numkeys(1)),
     (zset::combine::zdiffstore, C::new("zdiffstore", -4, "6.2.0", "Stores the members of the first sorted set that are in no other one.").writes_zset().one_key().numkeys(2).accesses(Access::REPLACED, Access::READ)),
-    (zset::add::zincrby, C::new("zincrby", 4, "1.2.0", "Adds to the score of a member; a missing one counts as 0.").writes_zset().fast().one_key().event("zincr")),
+    (zset::add::zincrby, zset::add::ZINCRBY),
     (zset::combine::zinter, C::new("zinter", -3, "6.2.0", "Returns the members that are in all sorted sets.").reads_zset().numkeys(1)),
     (zset::combine::zintercard, C::new("zintercard", -3, "7.0.0", "Counts the members that are in all sorted sets.").reads_zset().numkeys(1)),
     (zset::combine::zinterstore, C::new("zinterstore", -4, "2.0.0", "Stores the members that are in all sorted sets.").writes_zset().one_key().numkeys(2).accesses(Access::REPLACED, Access::READ)),
@@ -175,6 +175,11 @@ const fn table() -> [Command; COUNT] {
         index += 1;
     }
     table
+}
+
+/// A command with its function.
+pub(super) fn command(spec: &CommandSpec) -> &'static Command {
+    &TABLE[usize::from(spec.index)]
 }
 
 /// Slots of the index: a power of two, several times the number of commands.

@@ -1,10 +1,6 @@
 //! What commands do with their keys, in the words of Redis: clients and proxies read it in `COMMAND INFO` and `COMMAND
 //! GETKEYSANDFLAGS`.
 
-use larder_resp::Args;
-
-use super::{CommandSpec, Flags};
-
 /// Flags of a key: whether its value is read (`RO`), changed (`RW`), replaced (`OW`) or removed (`RM`), and for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) &'static [&'static str]);
@@ -24,21 +20,4 @@ impl Access {
     pub(crate) const REMOVED: Access = Access(&["RM", "delete"]);
     /// A channel of a shard, at the position of a key.
     pub(crate) const NO_KEY: Access = Access(&["not_key"]);
-}
-
-impl CommandSpec {
-    /// What the command does with the key at `index` of its keys. Without a request it is the most that it may do.
-    pub(crate) fn key_access(&self, index: usize, request: Option<Args<'_>>) -> Access {
-        if self.is(Flags::MAY_REPLACE) && request.is_some_and(|request| !reads_former(request)) {
-            return Access::REPLACED;
-        }
-        let usual = if self.is(Flags::READONLY) { Access::READ } else { Access::READ_AND_UPDATED };
-        self.access[index.min(1)].unwrap_or(usual)
-    }
-}
-
-/// Whether a `SET` returns or compares the former value.
-fn reads_former(request: Args<'_>) -> bool {
-    let options = request.skip(3.min(request.len()));
-    options.iter().any(|option| [&b"GET"[..], b"IFEQ"].iter().any(|name| option.eq_ignore_ascii_case(name)))
 }

@@ -274,9 +274,28 @@ impl CommandSpec {
         request.get(2).filter(|_| has_key)
     }
 
+    /// What it does with the key at `index` of its keys. Without a request it is the most that it may do.
+    pub(crate) fn key_access(&self, index: usize, request: Option<Args<'_>>) -> Access {
+        if self.is(Flags::MAY_REPLACE) && request.is_some_and(|request| !reads_former(request)) {
+            return Access::REPLACED;
+        }
+        let usual = if self.is(Flags::READONLY) { Access::READ } else { Access::READ_AND_UPDATED };
+        self.access[index.min(1)].unwrap_or(usual)
+    }
+
     /// Whether a pause of writes stops it.
     pub(crate) fn may_write(&self) -> bool {
         self.is(Flags::WRITE) || self.is(Flags::MAY_WRITE)
+    }
+
+    /// Whether it reads or writes keys.
+    pub(crate) fn uses_keys(&self) -> bool {
+        self.is(Flags::READONLY) || self.is(Flags::WRITE)
+    }
+
+    /// Whether it may use keys that are not at fixed positions.
+    pub(crate) fn has_other_keys(&self) -> bool {
+        self.is(Flags::ANY_KEYS) || self.uses_keys() && !self.has_keys()
     }
 
     /// Whether a request has arguments that are keys.
@@ -332,6 +351,12 @@ impl CommandSpec {
         let speed = if self.flags.contains(Flags::FAST) { "fast" } else { "slow" };
         [kind, group, Some(speed), flag(Flags::DANGEROUS, "dangerous")].into_iter().flatten()
     }
+}
+
+/// Whether a `SET` returns or compares the former value.
+fn reads_former(request: Args<'_>) -> bool {
+    let options = request.skip(3.min(request.len()));
+    options.iter().any(|option| [&b"GET"[..], b"IFEQ"].iter().any(|name| option.eq_ignore_ascii_case(name)))
 }
 
 impl std::fmt::Debug for CommandSpec {

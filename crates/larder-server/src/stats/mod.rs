@@ -100,6 +100,8 @@ impl ThreadStats {
 #[derive(Debug)]
 pub(crate) struct Stats {
     pub(crate) started: Moment,
+    /// All commands.
+    pub(crate) specs: &'static [CommandSpec],
     pub(crate) threads: Vec<ThreadStats>,
     pub(crate) accepted: Counter,
     pub(crate) rejected: Counter,
@@ -128,11 +130,12 @@ pub(crate) struct Totals {
 }
 
 impl Stats {
-    /// Those of so many threads, for so many commands.
-    pub(crate) fn new(threads: usize, commands: usize) -> Self {
+    /// Those of so many threads, for these commands.
+    pub(crate) fn new(threads: usize, specs: &'static [CommandSpec]) -> Self {
         Stats {
             started: Moment::now(),
-            threads: (0..threads).map(|_| ThreadStats::new(commands)).collect(),
+            threads: (0..threads).map(|_| ThreadStats::new(specs.len())).collect(),
+            specs,
             accepted: Counter::new(),
             rejected: Counter::new(),
             panics: Counter::new(),

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use larder_engine::stats::PartitionStats;
 use larder_resp::Args;
 
-use crate::cmd;
 use crate::db::DATABASE_COUNT;
 use crate::state::ServerState;
 use crate::system;
@@ -212,7 +211,7 @@ fn errorstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::
 
 fn commandstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let totals = state.stats.commands();
-    cmd::commands().iter().zip(&totals).filter(|(_, totals)| totals.is_used()).try_for_each(|(spec, totals)| {
+    state.stats.specs.iter().zip(&totals).filter(|(_, totals)| totals.is_used()).try_for_each(|(spec, totals)| {
         let per_call = totals.micros_per_call();
         write!(
             out,
@@ -232,7 +231,7 @@ fn latencystats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt
         return Ok(());
     }
     let percentiles = command_stats.percentiles();
-    for (spec, totals) in cmd::commands().iter().zip(state.stats.commands()) {
+    for (spec, totals) in state.stats.specs.iter().zip(state.stats.commands()) {
         let times = percentiles.iter().filter_map(|percentage| {
             let micros = totals.percentile(*percentage)?.as_secs_f64() * 1e6;
             Some(format!("p{percentage}={micros:.3}"))

@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 
 use larder_resp::{Args, Encoder, Protocol};
 
-use super::transaction::{has_other_keys, uses_keys};
-use crate::cmd::dispatch::{answer, call, special};
+use crate::cmd::dispatch::{answer, call};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::slices;
@@ -29,7 +28,6 @@ use crate::script::{
     self, CallError, Ended, Host, MAX_MEMORY_BYTES, Script, Stack, Writer, format_digest, parse_digest,
 };
 use crate::spec::{CommandSpec, Flags};
-use crate::state::ServerState;
 
 /// The arguments before the keys: the command, the script, and the number of keys.
 const FIRST_KEY: usize = 3;
@@ -108,15 +106,6 @@ fn find_script(
     };
     script.mark_used(now_ms);
     Ok((script, keys))
-}
-
-/// Whether a request of this command runs a script that may not start while memory is used up.
-pub(crate) fn needs_memory(state: &ServerState, spec: &CommandSpec, args: Args<'_>) -> bool {
-    if spec.is(Flags::RUNS_BODY) {
-        return Script::needs_memory_by(&args[1]);
-    }
-    let known = || script::find(&state.scripts, &parse_digest(&args[1])?);
-    spec.is(Flags::RUNS_DIGEST) && known().is_some_and(|script| script.needs_memory())
 }
 
 /// Whether a script may run, by the options of its first line, if it has any. The texts are those of Redis.
@@ -374,12 +363,12 @@ impl Run<'_> {
         }
         let db = self.cx.db();
         let is_locked = |name: &[u8]| self.locks.is_locked(db.key(name));
-        has_other_keys(spec) || uses_keys(spec) && !spec.all_keys(args, is_locked)
+        spec.has_other_keys() || spec.uses_keys() && !spec.all_keys(args, is_locked)
     }
 
     fn record_reads(&mut self, spec: &CommandSpec, args: Args<'_>) {
         if self.cx.session.tracking().is_some() {
-            special::track(&self.cx, spec, args);
+            self.cx.track(spec, args);
             if spec.is(Flags::READONLY) {
                 self.reads.extend(spec.keys_of(args).unwrap_or_default().into_iter().map(Box::from));
             }

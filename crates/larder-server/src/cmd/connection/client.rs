@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use larder_resp::{Args, parse_integer};
 
-use super::client_kill::kill;
+use super::client_kill::{ClientType, kill};
 use super::client_tracking;
 use crate::client::Client;
 use crate::client::Paused;
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::session::{Replies, TurnEnd};
-use crate::cmd::table::SPECS;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::spec::{CommandSpec, Flags};
 use crate::system::Moment;
@@ -142,7 +141,7 @@ fn setinfo(cx: &mut Context<'_>, field: &[u8], value: &[u8]) -> Outcome {
 
 fn info(cx: &mut Context<'_>) -> Outcome {
     let mut line = String::new();
-    cx.session.client.write_line(&mut line, &SPECS);
+    cx.session.client.write_line(&mut line, cx.state.stats.specs);
     cx.reply().verbatim(b"txt", line.as_bytes());
     Ok(())
 }
@@ -167,41 +166,10 @@ fn list(cx: &mut Context<'_>, options: Args<'_>) -> Outcome {
         if cx.check_reply(text.len() as u64).is_err() {
             break;
         }
-        client.write_line(&mut text, &SPECS);
+        client.write_line(&mut text, cx.state.stats.specs);
     }
     cx.reply().verbatim(b"txt", text.as_bytes());
     Ok(())
-}
-
-/// A class of connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientType {
-    Normal,
-    Subscriber,
-    /// There are none.
-    Replica,
-}
-
-impl ClientType {
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, CommandError> {
-        match text.to_ascii_lowercase().as_slice() {
-            b"normal" => Ok(ClientType::Normal),
-            b"pubsub" => Ok(ClientType::Subscriber),
-            b"master" | b"replica" | b"slave" => Ok(ClientType::Replica),
-            _ => {
-                let kind = String::from_utf8_lossy(text);
-                Err(CommandError::Other(format!("Unknown client type '{kind}'")))
-            }
-        }
-    }
-
-    pub(crate) fn includes(self, client: &Client) -> bool {
-        match self {
-            ClientType::Normal => !client.is_subscriber(),
-            ClientType::Subscriber => client.is_subscriber(),
-            ClientType::Replica => false,
-        }
-    }
 }
 
 fn client_id(text: &[u8]) -> Result<u64, CommandError> {

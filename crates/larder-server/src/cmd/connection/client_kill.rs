@@ -6,11 +6,41 @@ use std::time::Duration;
 
 use larder_resp::{Args, parse_integer};
 
-use super::client::ClientType;
 use crate::client::Client;
 use crate::cmd::session::TurnEnd;
 use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
+
+/// A class of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientType {
+    Normal,
+    Subscriber,
+    /// There are none.
+    Replica,
+}
+
+impl ClientType {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, CommandError> {
+        match text.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(ClientType::Normal),
+            b"pubsub" => Ok(ClientType::Subscriber),
+            b"master" | b"replica" | b"slave" => Ok(ClientType::Replica),
+            _ => {
+                let kind = String::from_utf8_lossy(text);
+                Err(CommandError::Other(format!("Unknown client type '{kind}'")))
+            }
+        }
+    }
+
+    pub(crate) fn includes(self, client: &Client) -> bool {
+        match self {
+            ClientType::Normal => !client.is_subscriber(),
+            ClientType::Subscriber => client.is_subscriber(),
+            ClientType::Replica => false,
+        }
+    }
+}
 
 /// Which connections to close.
 #[derive(Default)]

@@ -6,8 +6,12 @@
 
 use larder_resp::Args;
 
+use crate::cmd::queue::Transaction;
 use crate::cmd::{CommandError, Context, Outcome};
+#[cfg(feature = "scripts")]
+use crate::script::{self, Script, parse_digest};
 use crate::spec::{CommandSpec, Flags};
+use crate::state::ServerState;
 
 /// Refuses a command if memory is used up. Counts it then.
 pub(super) fn check(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -20,7 +24,7 @@ pub(super) fn check(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) ->
     let is_refused = match cx.session.transaction() {
         _ if spec.is(Flags::ENDS_TRANSACTION) => false,
         Some(transaction) if spec.is(Flags::EXECUTES_QUEUE) => {
-            transaction.may_need_memory(cx.state) && (is_full || !store.has_room(transaction.bytes()))
+            may_need_memory(cx.state, transaction) && (is_full || !store.has_room(transaction.bytes()))
         }
         // Also those that need none: the queue needs memory.
         Some(_) => is_full,
@@ -37,4 +41,24 @@ pub(super) fn check(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) ->
 /// The bytes of the arguments.
 fn bytes(args: Args<'_>) -> usize {
     args.iter().map(<[u8]>::len).sum()
+}
+
+/// Whether a transaction has a command that may need memory for entries.
+fn may_need_memory(state: &ServerState, transaction: &Transaction) -> bool {
+    transaction.iter().any(|(spec, args)| spec.is(Flags::DENYOOM) || script_needs_memory(state, spec, args))
+}
+
+/// Whether a request of this command runs a script that may not start while memory is used up.
+#[cfg(feature = "scripts")]
+fn script_needs_memory(state: &ServerState, spec: &CommandSpec, args: Args<'_>) -> bool {
+    if spec.is(Flags::RUNS_BODY) {
+        return Script::needs_memory_by(&args[1]);
+    }
+    let known = || script::find(&state.scripts, &parse_digest(&args[1])?);
+    spec.is(Flags::RUNS_DIGEST) && known().is_some_and(|script| script.needs_memory())
+}
+
+#[cfg(not(feature = "scripts"))]
+fn script_needs_memory(_: &ServerState, _: &CommandSpec, _: Args<'_>) -> bool {
+    false
 }

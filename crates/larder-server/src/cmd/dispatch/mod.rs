@@ -3,13 +3,12 @@
 
 mod memory;
 pub(super) mod pause;
-pub(super) mod special;
+mod special;
 
 use std::time::Instant;
 
 use larder_resp::Args;
 
-use super::atomic::transaction;
 use super::table::{self, Command};
 use super::{CommandError, Context, Outcome};
 use crate::spec::{CommandSpec, Flags};
@@ -54,7 +53,7 @@ pub(super) fn answer(
 
 /// Calls a command, if it may run at all.
 pub(super) fn check_and_call(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    check(command.0, cx, args).map_err(|error| transaction::refuse(cx, command.0, error))?;
+    check(command.0, cx, args).map_err(|error| refuse(cx, command.0, error))?;
     call(command, cx, args)
 }
 
@@ -96,4 +95,17 @@ fn call_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>) ->
         None => cx.counters(spec).record(time),
     }
     outcome
+}
+
+/// The error to reply with for a command that was refused. `EXEC` discards the transaction, and the watched keys if there is
+/// none.
+#[cold]
+fn refuse(cx: &mut Context<'_>, spec: &CommandSpec, reason: CommandError) -> CommandError {
+    if !spec.is(Flags::EXECUTES_QUEUE) {
+        return reason;
+    }
+    cx.session.set_transaction(None);
+    cx.session.watches = None;
+    let reason = reason.to_string();
+    CommandError::ExecAbort(reason.strip_prefix("ERR ").unwrap_or(&reason).to_owned())
 }

@@ -7,12 +7,12 @@
 
 use larder_resp::Args;
 
-use super::{answer, call, check, memory};
-use crate::cmd::atomic::transaction;
+use super::{answer, call, check, memory, refuse};
 use crate::cmd::connection::{client, pubsub};
 use crate::cmd::session::Replies;
 use crate::cmd::table::Command;
 use crate::cmd::{CommandError, Context, Outcome};
+use crate::db::KeyLocks;
 use crate::spec::{CommandSpec, Flags};
 
 /// Decides whether the command gets a reply, and goes on with [`admit`]. It is cold, so that the usual way stays small in
@@ -65,12 +65,12 @@ fn admit(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
     };
     let spec = command.0;
     if let Err(error) = check_all(spec, cx, args) {
-        let error = transaction::refuse(cx, spec, error);
+        let error = refuse(cx, spec, error);
         cx.abort_transaction();
         return answer_after_mail(cx, Some(spec), |_| Err(error));
     }
     if cx.session.transaction().is_some() && !spec.is(Flags::NOT_QUEUED) {
-        return answer_after_mail(cx, Some(spec), |cx| transaction::queue(cx, spec, args));
+        return answer_after_mail(cx, Some(spec), |cx| enqueue(cx, spec, args));
     }
     call_in_order(cx, command, args);
     cx.write_own_invalidations();
@@ -89,17 +89,31 @@ fn check_all(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcom
     memory::check(spec, cx, args)
 }
 
+/// Checks a command and queues it.
+fn enqueue(cx: &mut Context<'_>, spec: &'static CommandSpec, args: Args<'_>) -> Outcome {
+    if spec.is(Flags::NO_MULTI) || client::changes_replies(spec, args) {
+        cx.abort_transaction();
+        cx.counters(spec).rejected.add(1);
+        return Err(CommandError::Fixed("ERR Command not allowed inside a transaction"));
+    }
+    if !cx.session.transaction().is_none_or(|transaction| transaction.push(spec, args)) {
+        return Err(CommandError::Fixed("ERR the transaction is too large"));
+    }
+    cx.reply().simple("QUEUED");
+    Ok(())
+}
+
 /// Calls a command, and takes the messages of the mailbox where they belong: ahead of its reply, or behind it.
 fn call_in_order(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
     let spec = command.0;
     let was_receiver = cx.session.receives_messages();
     let start = cx.out.len();
-    if was_receiver && let Some(locks) = transaction::lock_keys_of(cx, spec, args) {
+    if was_receiver && let Some(locks) = lock_keys_of(cx, spec, args) {
         let mut cx = cx.with_locks(&locks);
         answer_unless_muted(&mut cx, Some(spec), |cx| call(command, cx, args));
         cx.take_mail(start);
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
-        return track(&cx, spec, args);
+        return cx.track(spec, args);
     }
     if spec.is(Flags::TAKES_MAIL) {
         // They may fail before they do.
@@ -118,9 +132,12 @@ fn call_in_order(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
     }
 }
 
-/// Registers the connection for the keys that it has read, if it tracks keys. They are locked.
-pub(in crate::cmd) fn track(cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
-    if let Some(tracking) = cx.session.tracking().filter(|_| spec.is(Flags::READONLY)) {
-        spec.keys_of(args).unwrap_or_default().into_iter().for_each(|name| tracking.register(name));
+/// Locks the keys of one command, if they are known and not locked yet.
+fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<'_>) -> Option<KeyLocks<'a>> {
+    if cx.held.is_some() || !spec.uses_keys() || spec.has_other_keys() {
+        return None;
     }
+    let names = spec.keys_of(args).unwrap_or_default();
+    let db = cx.db();
+    Some(cx.state.store.lock(names.into_iter().map(|name| db.key(name))))
 }

@@ -3,10 +3,19 @@
 use larder_resp::Args;
 
 use super::score;
-use crate::cmd::{CommandError, Context, Outcome, table};
+use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::Database;
 use crate::observers::Origin;
+use crate::spec::CommandSpec;
 use crate::values::sorted_set::SortedSet;
+
+/// The row of `ZINCRBY` in the table of commands. Observers are told of `ZADD … INCR` in its name.
+pub(crate) static ZINCRBY: CommandSpec =
+    CommandSpec::new("zincrby", 4, "1.2.0", "Adds to the score of a member; a missing one counts as 0.")
+        .writes_zset()
+        .fast()
+        .one_key()
+        .event("zincr");
 
 #[derive(Clone, Copy, Default)]
 struct Options {
@@ -100,7 +109,7 @@ pub(crate) fn zadd(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut db = cx.db();
     if options.adds {
         // `ZADD … INCR` sends the event of `ZINCRBY`.
-        db = db.used_by(Origin { command: table::find(b"zincrby").map(|(spec, _)| *spec), ..cx.origin() });
+        db = db.used_by(Origin { command: Some(&ZINCRBY), ..cx.origin() });
     }
     add(cx, db, &args[1], options, pairs)
 }

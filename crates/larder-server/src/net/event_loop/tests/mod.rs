@@ -23,7 +23,7 @@ fn state(threads: usize) -> Arc<ServerState> {
     Arc::new(ServerState::new(
         Config::default(),
         store,
-        Arc::new(Stats::new(threads, crate::cmd::commands().len())),
+        Arc::new(Stats::new(threads, crate::cmd::commands())),
         0,
     ))
 }

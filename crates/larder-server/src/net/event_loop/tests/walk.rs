@@ -127,7 +127,7 @@ fn walk_after_each(steps: &[Step]) -> TestCaseResult {
     let state = Arc::new(ServerState::new(
         Config::default(),
         store,
-        Arc::new(Stats::new(1, crate::cmd::commands().len())),
+        Arc::new(Stats::new(1, crate::cmd::commands())),
         0,
     ));
     let mut event_loop = event_loop(&state);
