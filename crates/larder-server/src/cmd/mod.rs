@@ -1,13 +1,14 @@
 //! The commands: one table, a room for each group of commands, and what all of them use.
 //!
 //! ```text
-//! dispatch ──► table ──► strings, keys, zset, connection, atomic, admin ──► context, session, options, error
-//!    ▲                                                     │
-//!    └────── transactions and scripts call others ◄────────┘
+//! dispatch ─► table ─► strings, keys, zset, connection, admin ─► context ─► session ─► queue, tracking
+//!    ▲          │                                                   └─► the work of long commands: slices
+//!    └──────────┴── atomic: transactions and scripts dispatch commands themselves
 //! ```
 //!
 //! To add one: write `fn name(cx: &mut Context<'_>, args: Args<'_>) -> Outcome` (parse, apply, reply) in the file of
-//! its family, and add a row to `table`. Dispatch, `COMMAND` and the docs use that row.
+//! its family, and add a row to `table`. Dispatch, `COMMAND`, statistics and notifications use that row: what the server does
+//! differently for a command is a property in it, see [`crate::spec`].
 
 mod admin;
 mod atomic;
