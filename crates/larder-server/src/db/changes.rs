@@ -8,7 +8,8 @@ use larder_engine::raw::{Key, UpdateOp};
 
 use super::entry::EntryState;
 use super::held::HeldLocks;
-use super::{Database, Expiry, Object};
+use super::object::Object;
+use super::{Database, Expiry};
 use crate::observers::{Deferred, Event, Notice};
 
 impl Database<'_> {

@@ -3,14 +3,16 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use larder_engine::raw::{Key, PrefetchBatch};
 use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Ttl, raw};
 use larder_resp::Args;
 
 use super::entry::EntryState;
+use super::object::Object;
 use super::{
-    Entry, EntryOp, Expiry, HeldLocks, Key, Object, OutOfMemory, PrefetchBatch, Record, Store, StringEntry,
-    UpdateError, WrongType, held, is_value_of,
+    Entry, EntryOp, Expiry, HeldLocks, OutOfMemory, Record, Store, StringEntry, UpdateError, WrongType, held,
+    is_value_of,
 };
 use crate::observers::Origin;
 use crate::values::large::{self, LARGE_BYTES};
@@ -46,12 +48,14 @@ pub(crate) struct Database<'a> {
     pub(super) origin: Origin,
 }
 
-impl<'a> Database<'a> {
+impl Store {
     #[inline]
-    pub(super) fn new(store: &'a Store, index: u8) -> Self {
-        Database { store, index, held: None, origin: Origin::default() }
+    pub(crate) fn database(&self, index: u8) -> Database<'_> {
+        Database { store: self, index, held: None, origin: Origin::default() }
     }
+}
 
+impl<'a> Database<'a> {
     /// The same database, used in a transaction.
     pub(crate) fn with_locks(self, held: Option<&'a dyn HeldLocks>) -> Self {
         Database { held, ..self }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
 use super::clock::{Expiry, ServerClock};
-use super::{Object, Record, WrongType, is_value_of};
+use super::object::{Object, WrongType};
+use super::record::{Record, is_value_of};
 use crate::values::large::{self, LARGE_BYTES};
 use crate::values::sorted_set::SortedSet;
 

@@ -10,7 +10,8 @@ use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 
 use super::clock::StoppedTime;
-use super::{Locked, Object, Record};
+use super::object::Object;
+use super::record::{Locked, Record};
 use crate::observers::Deferred;
 
 /// Locked shards. The closures run at most once, except those of `scan` and `retain`.

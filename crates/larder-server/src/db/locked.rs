@@ -5,7 +5,8 @@ use larder_engine::raw::{Key, UpdateOp};
 
 use super::entry::{Entry, EntryOp, EntryState};
 use super::held::{self, HeldLocks, KeyLocks};
-use super::{Database, Expiry, OutOfMemory, Record, Store, WrongType, charge};
+use super::record::charge;
+use super::{Database, Expiry, OutOfMemory, Record, Store, WrongType};
 
 /// Some keys, which nobody else can read or change until this is dropped. Removed entries are freed after that.
 pub(crate) struct LockedKeys<'a> {

@@ -9,7 +9,9 @@ use larder_engine::raw::{self, Key, UpdateOp};
 
 use super::entry::EntryState;
 use super::held::{self, HeldLocks};
-use super::{Database, Object, OutOfMemory, Record, Store, charge};
+use super::object::Object;
+use super::record::charge;
+use super::{Database, OutOfMemory, Record, Store};
 
 /// Entries that a command may evict before it begins.
 const EVICTED_PER_COMMAND: usize = 32;

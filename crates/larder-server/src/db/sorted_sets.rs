@@ -3,7 +3,8 @@
 use larder_engine::raw::{self, Value};
 
 use super::entry::{Entry, EntryOp, UpdateError};
-use super::{Database, Expiry, Key, LockedKeys, Object, Record, WrongType};
+use super::object::Object;
+use super::{Database, Expiry, Key, LockedKeys, Record, WrongType};
 use crate::values::sorted_set::SortedSet;
 
 /// A record whose value is a sorted set.

@@ -12,7 +12,8 @@ use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 
 use super::held::HeldLocks;
-use super::{Object, Record};
+use super::object::Object;
+use super::record::Record;
 use crate::observers::{Deferred, Observers};
 use crate::values::sorted_set::Journal;
 
@@ -136,7 +137,7 @@ impl<'a> UndoableLocks<'a> {
 
     /// Tells observers of all changes. The locks are still held.
     pub(crate) fn commit(&self, observers: &Observers) {
-        self.deferred.send(observers);
+        observers.tell_all(&self.deferred);
     }
 
     fn add_copied(&self, bytes: usize) {

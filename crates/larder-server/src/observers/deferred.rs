@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 
-use larder_engine::raw::Key;
-
-use super::{Event, Kind, Observers, Origin};
+use super::channels::Kind;
+use super::notify::{Event, Origin};
 
 /// A change, or a message, of which observers are told.
 #[derive(Debug)]
@@ -57,24 +56,8 @@ impl Deferred {
         self.content.take();
     }
 
-    /// Tells the observers. The keys are locked.
-    pub(crate) fn send(&self, observers: &Observers) {
-        self.content.take().notices.into_iter().for_each(|notice| observers.tell(notice));
-    }
-}
-
-impl Observers {
-    pub(crate) fn tell(&self, notice: Notice) {
-        match notice {
-            Notice::Changed { space, name, event, origin } => {
-                self.changed(Key { space, name: &name }, event, origin);
-            }
-            Notice::Purged { space, name, origin } => self.purged(Key { space, name: &name }, origin),
-            Notice::FlushBegins(origin) => self.flush_begins(origin),
-            Notice::FlushEnds(origin) => self.flush_ends(origin),
-            Notice::Published { kind, channel, message } => {
-                self.channels.publish(kind, &channel, &message);
-            }
-        }
+    /// Takes the notices out.
+    pub(super) fn take(&self) -> Vec<Notice> {
+        self.content.take().notices
     }
 }

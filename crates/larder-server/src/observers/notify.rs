@@ -40,6 +40,14 @@ pub(crate) enum Event {
     Evicted,
 }
 
+/// Who changes a key, and by which command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Origin {
+    /// The address of the state of the connection; 0 for the server itself.
+    pub(crate) client: usize,
+    pub(crate) command: Option<&'static CommandSpec>,
+}
+
 /// Parses the letters of `notify-keyspace-events`. `None` if one is unknown.
 pub(crate) fn parse_classes(letters: &[u8]) -> Option<u32> {
     letters.iter().try_fold(0, |classes, letter| match letter {

@@ -9,39 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use larder_engine::raw::Key;
-use parking_lot::Mutex;
 
-use super::Observers;
+use super::all::Observers;
+use super::watch_table::Watcher;
 
 /// Bytes that a watched key needs beside its name, about.
 const KEY_OVERHEAD_BYTES: usize = 160;
 /// Keys that are unwatched each time the table is locked: all writes to watched keys need it.
 const UNWATCHED_PER_LOCK: usize = 128;
-
-/// The connections that watch a key, by the name of the key.
-#[derive(Debug, Default)]
-pub(super) struct WatchTable {
-    by_name: Mutex<HashMap<Box<[u8]>, Vec<Watcher>>>,
-}
-
-/// A key in one space, and the mark of a connection that watches it.
-#[derive(Debug)]
-struct Watcher {
-    space: u8,
-    mark: Arc<AtomicBool>,
-}
-
-impl WatchTable {
-    /// Marks those who watch a key.
-    pub(super) fn mark(&self, key: Key<'_>) {
-        if let Some(watchers) = self.by_name.lock().get(key.name) {
-            watchers
-                .iter()
-                .filter(|watcher| watcher.space == key.space)
-                .for_each(|watcher| watcher.mark.store(true, Ordering::Relaxed));
-        }
-    }
-}
 
 /// The keys that one connection watches. Dropping this unwatches them.
 #[derive(Debug)]

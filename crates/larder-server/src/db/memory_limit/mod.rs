@@ -13,21 +13,21 @@
 //! An eviction frees a block in a page and no page, so it lowers the charges at once and the memory later. Free blocks that a
 //! compaction is about to return are therefore not overhead: else each eviction would be a reason for the next one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use larder_engine::raw::{Measurement, RecordMemory};
 use parking_lot::Mutex;
 
-use super::{BYTES_PER_ALLOCATOR_BYTE, ENTRY_OVERHEAD_BYTES, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, Store};
+use super::record::{BYTES_PER_ALLOCATOR_BYTE, ENTRY_OVERHEAD_BYTES};
 use crate::system::Moment;
 
 /// Interval of the measurements.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 /// Shards that are measured at a time, at least.
-const MEASURED_SHARDS: usize = 64;
+pub(super) const MEASURED_SHARDS: usize = 64;
 /// A round of measurements of all shards takes at most so many intervals.
-const INTERVALS_PER_ROUND: usize = 64;
+pub(super) const INTERVALS_PER_ROUND: usize = 64;
 /// Overhead that is not subtracted: as much as the pages that the engine keeps when they are empty.
 const ALLOWANCE_BYTES: u64 = 4 << 20;
 /// This much is always left to the charges, and half of what `max_memory` is beyond it. The pages of a few records of many
@@ -41,30 +41,30 @@ const FALL_DIVISOR: u64 = 16;
 /// The configured limit, and what is known about the memory that the charges do not count.
 #[derive(Debug)]
 pub(super) struct MemoryLimit {
-    max_memory: AtomicU64,
+    pub(super) max_memory: AtomicU64,
     /// What is subtracted from it.
-    overhead: AtomicU64,
+    pub(super) overhead: AtomicU64,
     /// What the keyspace took at the last measurement.
-    resident: AtomicU64,
-    state: Mutex<State>,
+    pub(super) resident: AtomicU64,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    measurement: Measurement,
-    measured_at: Option<Moment>,
+pub(super) struct State {
+    pub(super) measurement: Measurement,
+    pub(super) measured_at: Option<Moment>,
     /// The smoothed overhead, before the allowance.
-    overhead: u64,
+    pub(super) overhead: u64,
 }
 
 /// What one measurement has found.
 #[derive(Debug, Clone, Copy)]
-struct Measured {
-    charged: u64,
+pub(super) struct Measured {
+    pub(super) charged: u64,
     /// The entries of the shards, and the bytes of their arrays.
-    entries: u64,
-    arrays: u64,
-    records: RecordMemory,
+    pub(super) entries: u64,
+    pub(super) arrays: u64,
+    pub(super) records: RecordMemory,
 }
 
 impl Measured {
@@ -86,24 +86,24 @@ impl Measured {
     }
 
     /// What the keyspace takes now.
-    fn resident(&self) -> u64 {
+    pub(super) fn resident(&self) -> u64 {
         self.bytes(self.records.free_bytes + self.records.kept_bytes)
     }
 
     /// By how much it exceeds the charges after a compaction.
-    fn overhead(&self) -> u64 {
+    pub(super) fn overhead(&self) -> u64 {
         let free = self.records.free_bytes.min(self.records.tolerated_bytes);
         self.bytes(free + self.records.kept_bytes).saturating_sub(self.charged)
     }
 }
 
 /// The overhead that is subtracted from `max_memory`.
-fn subtracted(overhead: u64, max_memory: u64) -> u64 {
+pub(super) fn subtracted(overhead: u64, max_memory: u64) -> u64 {
     overhead.saturating_sub(ALLOWANCE_BYTES).min(max_memory.saturating_sub(MIN_LIMIT_BYTES) / 2)
 }
 
 /// The smoothed overhead after one that was measured.
-fn smoothed(before: u64, measured: u64) -> u64 {
+pub(super) fn smoothed(before: u64, measured: u64) -> u64 {
     match measured >= before {
         true => before + (measured - before).div_ceil(RISE_DIVISOR),
         false => before - (before - measured).div_ceil(FALL_DIVISOR),
@@ -117,88 +117,6 @@ impl MemoryLimit {
             overhead: AtomicU64::new(0),
             resident: AtomicU64::new(0),
             state: Mutex::default(),
-        }
-    }
-}
-
-impl Store {
-    /// The configured limit of the keyspace's memory in bytes.
-    #[must_use]
-    pub fn max_memory(&self) -> u64 {
-        self.limit.max_memory.load(Ordering::Relaxed)
-    }
-
-    /// Changes the limit, and evicts the entries that no longer fit, as far as the policy allows. A limit outside of the
-    /// range of [`Store::new`] becomes the nearest one in it.
-    pub fn set_max_memory(&self, bytes: u64) {
-        self.resize(bytes);
-        while self.evict_excess(usize::MAX) {
-            // What is missing belongs to writes that other threads have to complete, or is in shards that they hold.
-            std::thread::yield_now();
-        }
-    }
-
-    /// As [`set_max_memory`](Self::set_max_memory), but evicts nothing: [`evict_excess`](Self::evict_excess) does.
-    pub(crate) fn resize(&self, bytes: u64) {
-        let state = self.limit.state.lock();
-        self.limit.max_memory.store(bytes.clamp(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES), Ordering::Relaxed);
-        self.apply(state.overhead);
-    }
-
-    /// Bytes that count against [`max_memory`](Self::max_memory): what all entries are charged, and the overhead that was
-    /// measured beyond. They are more than `max_memory` exactly if the keyspace is too large.
-    #[must_use]
-    pub fn used_memory(&self) -> u64 {
-        match self.cache.weight() {
-            0 => 0,
-            charged => charged + self.limit.overhead.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Bytes that all entries are charged.
-    pub(crate) fn charged_memory(&self) -> u64 {
-        self.cache.weight()
-    }
-
-    /// Bytes that the keyspace takes, as last measured: pages of records with what is free in them, arrays of the shards,
-    /// long values and sorted sets. Each measurement visits some of the shards, and takes the others as they were. Zero
-    /// before the first one.
-    #[must_use]
-    pub fn resident_memory(&self) -> u64 {
-        self.limit.resident.load(Ordering::Relaxed)
-    }
-
-    /// Measures the memory, unless that was done less than a tenth of a second ago, and adjusts the limit of the charges.
-    /// Evicts up to `count` entries of those that exceed it; returns whether there are more that can be evicted at once.
-    pub(crate) fn follow_memory(&self, now: Moment, count: usize) -> bool {
-        let mut state = self.limit.state.lock();
-        if state.measured_at.is_none_or(|at| now >= at + INTERVAL) {
-            state.measured_at = Some(now);
-            let shards = MEASURED_SHARDS.max(self.cache.shard_count() / INTERVALS_PER_ROUND);
-            self.cache.measure(&mut state.measurement, shards);
-            let measured = Measured {
-                charged: self.cache.weight(),
-                entries: state.measurement.entries() as u64,
-                arrays: state.measurement.bytes() as u64,
-                records: RecordMemory::now(),
-            };
-            self.limit.resident.store(measured.resident(), Ordering::Relaxed);
-            state.overhead = smoothed(state.overhead, measured.overhead());
-            self.apply(state.overhead);
-        }
-        drop(state);
-        let charged = self.charged_memory();
-        // If nothing was evicted, what is left is in shards that others hold.
-        self.evict_excess(count) && self.charged_memory() < charged
-    }
-
-    /// Sets the limit of the charges. The caller has locked the state.
-    fn apply(&self, overhead: u64) {
-        let max_memory = self.max_memory();
-        let subtracted = subtracted(overhead, max_memory);
-        self.limit.overhead.store(subtracted, Ordering::Relaxed);
-        if self.cache.capacity() != max_memory - subtracted {
-            self.cache.resize(max_memory - subtracted);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The arithmetic of the limit, and a keyspace whose entries change their sizes.
 
 use super::*;
-use crate::db::{Expiry, MemoryPolicy};
+use crate::db::{Expiry, MemoryPolicy, Store};
 
 const MIB: u64 = 1 << 20;
 
