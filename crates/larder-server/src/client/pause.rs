@@ -13,7 +13,7 @@ pub(crate) struct Pause {
     state: AtomicU64,
 }
 
-/// What waits.
+/// Which commands wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paused {
     /// Commands that may change keys, and those that send messages.
@@ -27,7 +27,7 @@ impl Pause {
         Pause { started: Moment::now(), state: AtomicU64::new(0) }
     }
 
-    /// Pauses from `now` for a time. Of two pauses the later end counts, and all commands wait if they do in one of both.
+    /// Pauses from `now` for a time. When pauses overlap, the later end and the stricter kind win.
     pub(crate) fn begin(&self, now: Moment, time: Duration, paused: Paused) {
         let end = (now + time).ms_since(self.started);
         let joined = |state| {
@@ -44,7 +44,7 @@ impl Pause {
         self.state.store(0, Ordering::SeqCst);
     }
 
-    /// What waits now.
+    /// Which commands wait now; `None` without a pause.
     #[inline]
     pub(crate) fn current(&self, now: Moment) -> Option<Paused> {
         if self.state.load(Ordering::Relaxed) == 0 {
@@ -59,7 +59,7 @@ impl Pause {
         Some(Duration::from_millis(end).saturating_sub(now.since(self.started)))
     }
 
-    /// What waits in this state, and until when.
+    /// Which commands wait in this state, and until when, in milliseconds after `started`.
     fn parts(&self, state: u64, now: Moment) -> Option<(Paused, u64)> {
         let (end, is_all) = (state >> 1, state & 1 == 1);
         let is_over = now.ms_since(self.started) >= end;

@@ -138,7 +138,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Tells observers, or at the end of the script that the command is part of.
+    /// Notifies observers now or, inside a script, when the script ends.
     pub(super) fn tell(&self, notice: Notice) {
         match self.held.and_then(HeldLocks::deferred) {
             None => self.state.store.observers.tell(notice),

@@ -2,7 +2,7 @@
 //!
 //! The limit is enforced while a script itself runs: Lua gets no memory above it and raises an error. Functions in Rust
 //! that the script calls are not interrupted in this way, because an error of Lua is a jump over their stack frames; they
-//! ask [`Memory::is_exceeded`] before they build large values.
+//! ask [`Memory::is_exceeded_by`] before they build large values.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ffi::c_void;
