@@ -425,6 +425,7 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "FUNCTION LIST withcode libraryname a",
     "COMMAND INFO nope",
     "COMMAND GETKEYS EVAL x 0",
+    "COMMAND GETKEYS EVALSHA x 0",
     "COMMAND GETKEYS EVAL x 1 a",
     "COMMAND GETKEYS OBJECT ENCODING a",
     "COMMAND GETKEYS OBJECT HELP",

@@ -217,9 +217,11 @@ fn transaction_queued_before_memory_was_used_up_is_refused_as_a_whole() {
     pair.compare(&words("CONFIG SET maxmemory 100mb")).unwrap();
     let mut others = Pair::connect(&redis, &server);
     let scripts = ["EVAL return(redis.call('set',KEYS[1],'1')) 1 new", "EVAL #!lua\u{a0}return(1) 0"];
+    pair.compare(&["SCRIPT", "LOAD", "#!lua\nreturn(1)"].map(String::from)).unwrap();
     for commands in [
         &["GET long", "SET string 20", "SET new 1"][..],
         &["GET long", scripts[0], scripts[1]],
+        &["GET long", "EVALSHA f9fa78a452c66cff82762c5d6c9d1ac40c0d9015 0"],
         &["GET long", "DEL string"],
     ] {
         pair.compare(&words("MULTI")).unwrap();
