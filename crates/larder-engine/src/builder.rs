@@ -27,6 +27,14 @@ const ASSUMED_MIN_WEIGHT: u64 = 256;
 /// Without a number of entries, the capacity per shard that justifies shards for all threads. Of two errors the smaller:
 /// with entries of a kibibyte a policy sees 16 of them, with entries of weight one a shard has 16,384.
 const ASSUMED_SHARD_WEIGHT: u64 = 16_384;
+/// More expected entries stand for no bound, and no machine has so many: shards for them would take more memory than most
+/// caches.
+const MAX_PLANNED_ENTRIES: u64 = 1 << 30;
+/// The number that is planned for instead.
+const UNBOUNDED_ENTRIES: u64 = 1 << 22;
+/// The same for a capacity by weight.
+const MAX_PLANNED_WEIGHT: u64 = 1 << 44;
+const UNBOUNDED_WEIGHT: u64 = 1 << 30;
 /// With more entries, growing a shard's table would take longer than one operation should.
 const MAX_SHARD_ENTRIES: u64 = 16_384;
 /// Shards per hardware thread: enough that two threads rarely want the same shard.
@@ -141,8 +149,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
 
     /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, at most as many
     /// as leave 256 [expected entries](Builder::expected_entries) to each, and at least one per 16,384. If that number was
-    /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304. An
-    /// insertion into a full cache may visit all shards, so that many more than the default make it slow.
+    /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304. More
+    /// than 2^30 entries, or a capacity by weight above 2^44, stand for no bound: there are as many shards as for 2^22, or for
+    /// a capacity of 2^30. An insertion into a full cache may visit all shards, so that many more than the default make it slow.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -209,11 +218,15 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             in_range("expected_entries", entries, 1, MAX_CAPACITY, "")?;
         }
         let known = self.expected_entries.or((!by_weight).then_some(capacity));
+        let known = known.map(|entries| planned(entries, MAX_PLANNED_ENTRIES, UNBOUNDED_ENTRIES));
+        let planned_weight = planned(capacity, MAX_PLANNED_WEIGHT, UNBOUNDED_WEIGHT);
         let shards = self.shards.unwrap_or_else(|| match known {
             Some(entries) => default_shards(entries, entries / MIN_SHARD_ENTRIES),
-            None => default_shards(capacity / ASSUMED_MIN_WEIGHT, capacity / ASSUMED_SHARD_WEIGHT),
+            None => {
+                default_shards(planned_weight / ASSUMED_MIN_WEIGHT, planned_weight / ASSUMED_SHARD_WEIGHT)
+            }
         });
-        let expected = known.unwrap_or(capacity / ASSUMED_WEIGHT);
+        let expected = known.unwrap_or(planned_weight / ASSUMED_WEIGHT);
         Ok(Cache::new(Settings {
             capacity,
             max_share: self.max_share,
@@ -231,6 +244,11 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             partitions: self.partitions,
         }))
     }
+}
+
+/// A number for which shards are made: another one, if it stands for no bound.
+fn planned(number: u64, most: u64, unbounded: u64) -> u64 {
+    if number > most { unbounded } else { number }
 }
 
 /// The number of shards for a cache of at most this many entries: enough for the threads, and at most `most`.

@@ -83,3 +83,22 @@ fn memory_for_entries_comes_back_when_they_are_gone() {
         cache.validate();
     }
 }
+
+/// It had 65,536 shards, which took 87 MB.
+#[test]
+fn empty_cache_without_a_real_bound_takes_little() {
+    let builder = Cache::<u64, u64>::builder;
+    for (unbounded, name) in [
+        (builder().entries(1 << 62), "entries"),
+        (builder().entries(u32::MAX.into()), "entries of 32 bits"),
+        (builder().weight(1 << 62, |_, _| 1), "weight"),
+        (builder().weight(1 << 62, |_, _| 1).expected_entries(1 << 62), "expected entries"),
+    ] {
+        let cache = unbounded.build().expect("valid options");
+        assert!(cache.bytes_allocated() < 1 << 20, "{name}: {} bytes", cache.bytes_allocated());
+        (0..1_000).for_each(|n| _ = cache.get(&n));
+        assert!(cache.bytes_allocated() < 2 << 20, "{name} after misses: {} bytes", cache.bytes_allocated());
+    }
+    let largest = builder().entries(1 << 30).build().expect("valid options");
+    assert!(largest.bytes_allocated() > 64 << 20, "it is planned for its entries");
+}
