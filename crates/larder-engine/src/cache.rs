@@ -451,6 +451,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let allowed = self.capacity() + self.inner.budget.excess();
         assert!(weight <= allowed, "{weight} is held, {allowed} is allowed");
     }
+
+    /// Walks as [`Cache::validate`] while nobody else uses the cache: the entries weigh what is reserved.
+    #[cfg(test)]
+    pub(crate) fn validate_exactly(&self) {
+        let weight: u64 = self.inner.shards.each().map(|shard| shard.validate()).sum();
+        assert_eq!(weight, self.weight(), "what is reserved is the weight of the entries");
+    }
 }
 
 /// The number of entries that a shard of a full cache will hold: its share and three standard deviations.

@@ -269,8 +269,16 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         }
     }
 
-    /// Stores an entry for a key that has none. Its weight is already reserved. Other entries may move to other slots.
-    pub(crate) fn insert(&mut self, hash: u64, record: Record<K, V>, weight: u64, deadline: u64, now: u64) {
+    /// Stores an entry for a key that has none, with the weight that is in hand. Other entries may move to other slots. If the
+    /// hash of one of them panics, nothing is stored.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        record: Record<K, V>,
+        (weight, room): (u64, InHand<'_>),
+        deadline: u64,
+        now: u64,
+    ) {
         if let Some(groups) = self.table.growth_target(self.expected, !self.slots.is_weighed()) {
             self.grow(groups, now);
         }
@@ -280,44 +288,49 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         let id = self.table.allocate(hash);
         self.records.write(id, record);
         self.slots.set_weight(id, weight);
+        room.keep(weight);
         self.enqueue(Queued { slot: id, rank: rank(hash) }, weight);
-        self.set_deadline(id, deadline, now);
+        self.set_deadline(id, Some(hash), deadline, now);
         self.stats.inserts += 1;
     }
 
-    /// Replaces the record of a slot by one of the same key. The difference of the weights is already reserved or released.
+    /// Replaces the record of a slot by one of the same key, which has this hash. The difference of the weights is already
+    /// reserved or released, so no code of the key runs before the slot has the new weight.
     pub(crate) fn replace(
         &mut self,
         id: u32,
+        hash: u64,
         record: Record<K, V>,
         weight: u64,
         deadline: u64,
         now: u64,
     ) -> Record<K, V> {
-        self.set_weight(id, weight);
+        self.set_weight_of(Queued { slot: id, rank: rank(hash) }, weight);
         self.record_edit(id);
-        self.set_deadline(id, deadline, now);
+        self.set_deadline(id, Some(hash), deadline, now);
         std::mem::replace(self.record_mut(id), record)
     }
 
+    /// Without the hash of the key it is computed where it is needed.
     #[inline]
-    pub(crate) fn set_deadline(&mut self, id: u32, deadline: u64, now: u64) {
+    pub(crate) fn set_deadline(&mut self, id: u32, hash: Option<u64>, deadline: u64, now: u64) {
         if self.timing.is_some() || deadline < NEVER || self.tti_ms.is_some() {
-            self.store_deadline(id, deadline, now);
+            self.store_deadline(id, hash, deadline, now);
         }
     }
 
-    fn store_deadline(&mut self, id: u32, deadline: u64, now: u64) {
+    fn store_deadline(&mut self, id: u32, hash: Option<u64>, deadline: u64, now: u64) {
         if self.evictable.is_timed() && self.has_deadline(id) != (deadline < NEVER) {
-            self.change_deadline_and_queue(id, deadline, now);
+            self.change_deadline_and_queue(id, hash, deadline, now);
         } else {
             self.write_deadline(id, deadline, now);
         }
     }
 
     /// An entry gets a deadline, or loses it, and with it its place in the queues.
-    fn change_deadline_and_queue(&mut self, id: u32, deadline: u64, now: u64) {
-        let (entry, weight) = (Queued { slot: id, rank: rank(self.hash_of(id)) }, self.weight(id));
+    fn change_deadline_and_queue(&mut self, id: u32, hash: Option<u64>, deadline: u64, now: u64) {
+        let hash = hash.unwrap_or_else(|| self.hash_of(id));
+        let (entry, weight) = (Queued { slot: id, rank: rank(hash) }, self.weight(id));
         self.dequeue(entry, weight);
         self.write_deadline(id, deadline, now);
         self.enqueue(entry, weight);

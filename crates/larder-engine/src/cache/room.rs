@@ -185,7 +185,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let (former, kept) = former.unzip();
         if self.make_room_in_turn(location.shard, weight, now, removed) {
             let deadline = self.deadline(ttl, kept, now);
-            shard.insert(location.hash, record, weight, deadline, now);
+            shard.insert(location.hash, record, (weight, self.reserved(weight)), deadline, now);
             return Ok(former);
         }
         shard.stats.refused += 1;

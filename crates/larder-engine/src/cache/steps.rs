@@ -86,6 +86,13 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.release(weight);
     }
 
+    /// Weight that is reserved for an entry which is not stored yet.
+    pub(super) fn reserved(&self, weight: u64) -> InHand<'_> {
+        let mut room = self.room();
+        room.add(weight);
+        room
+    }
+
     /// Nothing in hand yet.
     pub(crate) fn room(&self) -> InHand<'_> {
         InHand::new(&self.inner.budget)
@@ -248,9 +255,9 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let kept = existing.map(|id| shard.deadline(id));
         let deadline = self.deadline(ttl, kept, now);
         match existing {
-            Some(id) => Some(shard.replace(id, record, weight, deadline, now)),
+            Some(id) => Some(shard.replace(id, location.hash, record, weight, deadline, now)),
             None => {
-                shard.insert(location.hash, record, weight, deadline, now);
+                shard.insert(location.hash, record, (weight, self.reserved(weight)), deadline, now);
                 None
             }
         }
@@ -278,7 +285,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
             (Decision::SetTtl { ttl, now }, Some(id)) => {
                 self.mark_timed(ttl);
                 let deadline = self.deadline(ttl, Some(shard.deadline(id)), now);
-                shard.set_deadline(id, deadline, now);
+                shard.set_deadline(id, None, deadline, now);
             }
         }
         Ok(())

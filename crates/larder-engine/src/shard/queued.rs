@@ -78,6 +78,13 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Changes the weight of an entry. The difference is already reserved or released.
     pub(crate) fn set_weight(&mut self, id: u32, weight: u64) {
+        let rank = rank(self.hash_of(id));
+        self.set_weight_of(Queued { slot: id, rank }, weight);
+    }
+
+    /// The same where the rank is known.
+    pub(super) fn set_weight_of(&mut self, entry: Queued, weight: u64) {
+        let id = entry.slot;
         let former = self.slots.weight(id);
         if (former == 0) == (weight == 0) {
             self.slots.set_weight(id, weight);
@@ -86,7 +93,6 @@ impl<K: Hash + Eq, V> Shard<K, V> {
                 self.queues.reweigh(self.table.mark(id), former, weight);
             }
         } else {
-            let entry = Queued { slot: id, rank: rank(self.hash_of(id)) };
             self.dequeue(entry, former);
             self.slots.set_weight(id, weight);
             self.enqueue(entry, weight);

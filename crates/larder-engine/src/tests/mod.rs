@@ -9,5 +9,6 @@ mod locks;
 mod memory;
 mod model;
 mod operations;
+mod panics;
 mod raw;
 mod stress;
