@@ -180,9 +180,8 @@ impl Coordinator {
     pub(crate) async fn revalidate(&self, redis_key: &[u8], state: &EntryState) -> Option<Validity> {
         let node = &self.node;
         let redis = node.redis.as_ref()?;
-        let (replay_epoch, generation) = (self.replay_log.replay_epoch(), node.trust.generation());
+        let (replay_epoch, start) = (self.replay_log.replay_epoch(), node.start_state(redis_key));
         let gaps = node.ledger.gaps();
-        let tracked_writes = node.tracked_writes.count(redis_key);
         if self.replay_log.blocks(redis_key) {
             return None;
         }
@@ -202,11 +201,7 @@ impl Coordinator {
         let now = node.now();
         let validity = node.judge(state, Proof::Redis, node.ledger.epoch(), now);
         if matches!(validity, Validity::Valid | Validity::Stale) {
-            state.mark_validated(generation, now);
-            if node.tracked_writes.count(redis_key) != tracked_writes {
-                // The reply may be older than the reported write.
-                state.mark_suspect();
-            }
+            node.confirm(redis_key, state, &start, now);
         }
         Some(validity)
     }

@@ -257,9 +257,10 @@ where
     ) -> Found {
         let coordinator = &self.view.coordinator;
         let node = &coordinator.node;
-        if let Some(candidate) = pending.candidate.as_ref().filter(|candidate| candidate.needs_revalidation) {
-            // The content of Redis is newer.
-            candidate.entry.state().mark_dead();
+        let superseded = pending.candidate.clone().filter(|candidate| candidate.needs_revalidation);
+        let supersede = || superseded.iter().for_each(|candidate| candidate.entry.state().mark_dead());
+        if !matches!(lookup, RedisLookup::Bytes(_)) {
+            supersede();
         }
         pending.reload = Reload::Unleased;
         pending.condition = match lookup {
@@ -275,9 +276,22 @@ where
                 let (config, redis_key) = (&self.view.config, &pending.redis_key);
                 let opened = node.open(config, redis_key, &bytes, &pending.start).await;
                 let Some(OpenedEntry { entry, validity, .. }) = opened else {
+                    supersede();
                     return Found::Dead(bytes);
                 };
                 let id = entry.state().id;
+                let now = node.now();
+                if let Some(Candidate { entry, .. }) = &superseded
+                    && validity == Validity::Stale
+                    && entry.state().is_paused(id, now)
+                {
+                    // Redis has the stale value that memory serves until the next attempt to load.
+                    node.confirm(redis_key, entry.state(), &pending.start, now);
+                    self.use_candidate(pending, entry.clone(), Validity::Valid);
+                    return Found::Settled;
+                }
+                // The content of Redis is newer.
+                supersede();
                 if validity == Validity::Valid && (!self.refresh || pending.other_reload.stores(id)) {
                     if let Some(ticket) = pending.ticket.take() {
                         node.commit(redis_key, ticket, &entry, pending.start.tracked_writes);

@@ -180,6 +180,11 @@ impl EntryState {
         validity == Validity::Valid && !self.is_stale_value
     }
 
+    /// Whether it is the stale value with this id, and served until a later attempt to load.
+    pub(crate) fn is_paused(&self, id: Option<Id>, now: Duration) -> bool {
+        self.is_stale_value && self.id.is_some() && self.id == id && self.is_fresh(now)
+    }
+
     #[inline]
     pub(crate) fn is_fresh(&self, now: Duration) -> bool {
         nanos(now) < self.fresh_until.load(Ordering::Relaxed)

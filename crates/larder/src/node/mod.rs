@@ -37,7 +37,7 @@ use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::policy::{Policy, Prefer};
 use crate::random::Random;
 use crate::tier::LedgerQuery;
-use entry::Memory;
+use entry::{EntryState, Memory};
 use guarded_tier::GuardedTier;
 use key_counts::KeyCounts;
 use keyspace::Keyspace;
@@ -188,6 +188,15 @@ impl Node {
             !matches
         });
         removed
+    }
+
+    /// Redis had an entry of memory when it was asked, which began with these counters.
+    pub(crate) fn confirm(&self, redis_key: &[u8], state: &EntryState, start: &StartState, now: Duration) {
+        state.mark_validated(start.generation, now);
+        if self.tracked_writes.count(redis_key) != start.tracked_writes {
+            // The reply may be older than the reported write.
+            state.mark_suspect();
+        }
     }
 
     /// Marks an entry and the copies of its key suspect.

@@ -70,6 +70,34 @@ async fn stale_value_of_a_failed_load_is_served_to_fetches_alone() {
     }
 }
 
+/// A bulk fetch asks Redis for what memory has and cannot prove. Redis knows no pause, and the value was loaded at once.
+#[tokio::test]
+async fn bulk_fetch_keeps_pause_of_entry_that_is_not_proved() {
+    let Some(server) = RedisServer::start() else { return };
+    let (clock, hand) = Clock::manual();
+    let policy = POLICY.retry_after(50 * SECOND);
+    let view: View<str, u32, &str> =
+        node_with(server.url(), |options| options.policy(policy).clock(clock)).view("n");
+    view.write("k", 1).await.everywhere();
+    hand.advance(2 * SECOND);
+    server.pass(2 * SECOND);
+    assert_eq!(failing(&view).await, Some((1, Source::Stale)));
+    for _ in 0..2 {
+        hand.advance(20 * SECOND);
+        let fetch = view.fetch_multi(["k", "other"]).ttl(SECOND).load(|keys: Vec<String>, _| async move {
+            assert_eq!(keys, ["other"], "the other one is paused");
+            Ok(keys.into_iter().map(|key| (key, 2)))
+        });
+        let found = fetch.await.swap_remove(0).expect("served").expect("found");
+        assert_eq!((*found, found.source()), (1, Source::Stale));
+    }
+    hand.advance(20 * SECOND);
+    let fetch = view
+        .fetch_multi(["k", "other"])
+        .load(|keys: Vec<String>, _| async move { Ok(keys.into_iter().map(|key| (key, 3))) });
+    assert_eq!(fetch.await[0].as_ref().expect("loaded").as_deref(), Some(&3), "the pause is over");
+}
+
 /// A fetch with a loader that fails.
 async fn failing(view: &View<str, u32, &'static str>) -> Option<(u32, Source)> {
     let fetched = view.fetch("k").load(|_| async { Err("down") }).await;
