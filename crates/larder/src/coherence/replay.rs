@@ -22,7 +22,7 @@ impl Coordinator {
             }
         }
         if !members.is_empty() {
-            self.node.ledger.start(&members, seq);
+            self.node.ledger.start_again(&members, seq);
             self.node.purge_memory(&members);
         }
     }

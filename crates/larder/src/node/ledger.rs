@@ -302,20 +302,31 @@ impl Ledger {
         }
     }
 
-    /// An invalidation of this node starts, or is queued. Until it is confirmed, older entries and entries from Redis
-    /// are not valid.
+    /// An invalidation of this node starts. Until it is confirmed, older entries and entries from Redis are not valid.
     pub(crate) fn start(&self, members: &[Vec<u8>], seq: MutationSeq) {
         let mut stamps = self.stamps.write();
-        if members.iter().any(|member| member == FLOOR) {
-            stamps.forget_pending();
-        }
         for member in members {
-            // One that is queued again was made when it was started.
+            self.learn_time(&mut stamps, member);
+        }
+        self.set_pending(&mut stamps, members, seq);
+    }
+
+    /// The same for one that is queued again: it was made when it was started, if that is known.
+    pub(crate) fn start_again(&self, members: &[Vec<u8>], seq: MutationSeq) {
+        let mut stamps = self.stamps.write();
+        for member in members {
             if stamps.stamp(member).is_some_and(|stamp| stamp.pending.is_none()) {
                 self.learn_time(&mut stamps, member);
             }
         }
-        self.apply(&mut stamps, members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
+        self.set_pending(&mut stamps, members, seq);
+    }
+
+    fn set_pending(&self, stamps: &mut KnownStamps, members: &[Vec<u8>], seq: MutationSeq) {
+        if members.iter().any(|member| member == FLOOR) {
+            stamps.forget_pending();
+        }
+        self.apply(stamps, members, |stamp| stamp.pending = stamp.pending.max(Some(seq)));
     }
 
     /// Redis confirmed, under this clock, the invalidation with this number and all that started before it. `gaps` was
@@ -380,6 +391,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::server_clock::ServerClock;
     use std::time::Duration;
 
     /// The state of a value with a tag that was loaded under this clock.
@@ -447,6 +459,23 @@ mod tests {
         found.promoted = true;
         let hard = Some(Invalidation::Hard);
         assert_eq!(ledger.judge(&found).invalidated, hard, "the later one has not reached redis");
+    }
+
+    #[test]
+    fn soft_invalidation_counts_from_its_start_while_an_earlier_one_is_pending() {
+        let (clock, hand) = Clock::manual();
+        let (ledger, server) = (Ledger::new(true, clock.clone()), ServerClock::default());
+        let soft = [member(Some("t"), Invalidation::Soft)];
+        let elapsed = |state: &EntryState| ledger.judge(state).soft_time.elapsed(clock.now(), &server);
+        let state = tagged(&ledger, 0);
+        ledger.start(&soft, MutationSeq(1));
+        hand.advance(Duration::from_secs(60));
+        assert_eq!(elapsed(&state), Duration::from_secs(60));
+        ledger.start_again(&soft, MutationSeq(2));
+        assert_eq!(elapsed(&state), Duration::from_secs(60), "it was made when it was started");
+        let state = tagged(&ledger, 0);
+        ledger.start(&soft, MutationSeq(3));
+        assert_eq!(elapsed(&state), Duration::ZERO, "the value is newer than the first one");
     }
 
     #[test]
