@@ -147,7 +147,10 @@ impl EntryState {
     /// The state of the same value, which is stale and served for `retry_after`.
     pub(crate) fn for_retry(&self, now: Duration, retry_after: Duration) -> Self {
         let generation = self.validated_in.load(Ordering::Acquire);
-        let mut state = EntryState::new(now, retry_after, self.remaining(now), generation, self.epoch);
+        let remaining = self.remaining(now);
+        let mut state = EntryState::new(now, retry_after, remaining, generation, self.epoch);
+        // Also if the pause is longer than the rest of the grace period, which an expiry leaves.
+        *state.fresh_until.get_mut() = nanos(now.saturating_add(retry_after.min(remaining)));
         state.id = self.id;
         state.clock = self.clock;
         state.promoted = self.promoted;
@@ -415,5 +418,14 @@ mod tests {
         assert!(retry.is_fresh(5 * SECOND) && !retry.is_fresh(6 * SECOND));
         assert!(retry.is_kept(9 * SECOND) && !retry.is_kept(10 * SECOND));
         assert_eq!(retry.initial_age, 4 * SECOND);
+    }
+
+    #[test]
+    fn expired_retry_state_keeps_rest_of_grace_period() {
+        let state = EntryState::new(Duration::ZERO, SECOND, 10 * SECOND, 1, 1);
+        let retry = state.for_retry(8 * SECOND, 5 * SECOND);
+        assert!(retry.is_fresh(9 * SECOND) && retry.has_grace(), "the pause is longer than the rest");
+        retry.expire(9 * SECOND);
+        assert!(!retry.is_fresh(9 * SECOND) && retry.is_kept(9 * SECOND) && !retry.is_kept(10 * SECOND));
     }
 }
