@@ -59,7 +59,8 @@ impl<V> Fetched<V> {
         self.coalesced
     }
 
-    /// How long ago the value was stored, as far as this process and Redis know.
+    /// How long ago the value was stored, as far as this process and Redis know. Redis has the end of a value and not its
+    /// beginning: on a node that finds it there after a [touch](crate::View::touch_on_read), it counts from that touch.
     pub fn age(&self) -> Duration {
         let state = self.entry.state();
         state.initial_age.saturating_add(self.clock.now().saturating_sub(state.stored_at))

@@ -68,8 +68,9 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     }
 
     /// The same view, in which each `read`, `read_multi` and `exist` that finds a fresh value restarts the TTL and the grace
-    /// period with which it was stored: for sessions. It sends Redis a command and does not wait for it. A stale value stays
-    /// stale. Fetches and [`inspect`](View::inspect) restart nothing.
+    /// period with which it was stored: for sessions. It sends Redis a command and does not wait for it: while Redis is lost,
+    /// the memory of this node alone learns of it. A stale value stays stale. Fetches and [`inspect`](View::inspect) restart
+    /// nothing.
     pub fn touch_on_read(self) -> Self {
         self.with(|config| config.touch_on_read = true)
     }
