@@ -1,7 +1,11 @@
 //! What every cache has to do, for each composition of tiers: memory alone, Redis with as good as no memory, and both.
+//! `pairs` draws options and operations at random.
 
 #[path = "../mutation/mod.rs"]
 mod mutation;
+mod pairs;
+#[path = "../promise/rng.rs"]
+mod rng;
 mod subject;
 
 use larder_testkit::RedisServer;
