@@ -107,6 +107,18 @@ fn gated(view: &View<str, u32>, gate: &Gate, value: u32) -> JoinHandle<u32> {
     })
 }
 
+/// Starts a refresh whose loader waits at the gate.
+fn gated_refresh(view: &View<str, u32>, gate: &Gate, value: u32) -> JoinHandle<Fetched<u32>> {
+    let (view, gate) = (view.clone(), gate.clone());
+    tokio::spawn(async move {
+        let loader = move |_| async move {
+            gate.pass().await;
+            Ok(value)
+        };
+        view.fetch("k").refresh().load(loader).await.expect("loads")
+    })
+}
+
 /// Starts a fetch and returns once its loader waits at the gate.
 async fn begun(view: &View<str, u32>, value: u32) -> (Gate, JoinHandle<u32>) {
     let gate = Gate::closed();

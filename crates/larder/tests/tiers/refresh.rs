@@ -1,7 +1,7 @@
 //! A refresh: its value comes from a loader that began after the call, and is the value that is stored.
 
 use crate::mutation::Mutation;
-use crate::{begun, cached, fetched, gated, in_memory, node_with, over, poll_once};
+use crate::{begun, cached, fetched, gated, gated_refresh, in_memory, node_with, over, poll_once};
 use larder::{Builder, Cache, FetchError, Policy, Source, View};
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
 use std::sync::Arc;
@@ -89,21 +89,12 @@ async fn refresh_has_no_soft_timeout() {
             let view: View<str, u32> = cache.view("n").with_policy(policy);
             view.write("k", 1).await.everywhere();
             let gate = Gate::closed();
-            let refresh = {
-                let (view, gate) = (view.clone(), gate.clone());
-                tokio::spawn(async move {
-                    let loader = move |_| async move {
-                        gate.pass().await;
-                        Ok(2)
-                    };
-                    let found = view.fetch("k").refresh().load(loader).await.expect("loads");
-                    (*found, found.source())
-                })
-            };
+            let refresh = gated_refresh(&view, &gate, 2);
             gate.arrival().await;
             sleep(2 * soft).await;
             gate.open(1);
-            assert_eq!(refresh.await.expect("no panic"), (2, Source::Loader));
+            let found = refresh.await.expect("no panic");
+            assert_eq!((*found, found.source()), (2, Source::Loader));
             assert_eq!(cached(&view, "k").await, 2);
         }
     }
@@ -163,27 +154,17 @@ async fn load_of_other_node_that_a_refresh_overtakes_is_stored_until_the_refresh
         if has_value {
             a.write("k", 0).await.everywhere();
         }
-        let gated_refresh = |view: &View<str, u32>, gate: &Gate, value| {
-            let (view, gate) = (view.clone(), gate.clone());
-            tokio::spawn(async move {
-                let loader = move |_| async move {
-                    gate.pass().await;
-                    Ok(value)
-                };
-                *view.fetch("k").refresh().load(loader).await.expect("loads")
-            })
-        };
         let gates = [Gate::closed(), Gate::closed()];
         let older = gated_refresh(&a, &gates[0], 1);
         gates[0].arrival().await;
         let newer = gated_refresh(&b, &gates[1], 2);
         gates[1].arrival().await;
         gates[0].open(1);
-        assert_eq!(older.await.expect("no panic"), 1);
+        assert_eq!(*older.await.expect("no panic"), 1);
         let in_redis = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
         assert_eq!(in_redis, Some(1), "it is stored, although a refresh loads beside it");
         gates[1].open(1);
-        assert_eq!(newer.await.expect("no panic"), 2);
+        assert_eq!(*newer.await.expect("no panic"), 2);
         let fourth = over(server.url());
         let in_redis = fourth.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
         assert_eq!(in_redis, Some(2), "its loader began later");
@@ -257,23 +238,14 @@ async fn fetch_during_refresh_joins_it_only_without_a_value() {
     let view: View<str, u32> = in_memory().view("n");
     view.write("k", 1).await.everywhere();
     let gate = Gate::closed();
-    let refresh = {
-        let (view, gate) = (view.clone(), gate.clone());
-        tokio::spawn(async move {
-            let loader = move |_| async move {
-                gate.pass().await;
-                Ok(2)
-            };
-            *view.fetch("k").refresh().load(loader).await.expect("loads")
-        })
-    };
+    let refresh = gated_refresh(&view, &gate, 2);
     gate.arrival().await;
     assert_eq!(cached(&view, "k").await, 1, "the old value until the new one is stored");
     view.delete("k").await.everywhere();
     let later = gated(&view, &gate, 3);
     gate.arrival().await;
     gate.open(2);
-    assert_eq!((refresh.await.expect("no panic"), later.await.expect("no panic")), (2, 3));
+    assert_eq!((*refresh.await.expect("no panic"), later.await.expect("no panic")), (2, 3));
     assert_eq!(cached(&view, "k").await, 3);
 }
 
@@ -294,21 +266,12 @@ async fn refresh_is_stored_although_older_load_of_other_node_ends_first() {
         let (gate, older) = begun(&a, 1).await;
         let b = b.with_policy(Policy::new().ttl(Duration::from_secs(60)));
         let own = Gate::closed();
-        let refresh = {
-            let (b, own) = (b.clone(), own.clone());
-            tokio::spawn(async move {
-                let loader = move |_| async move {
-                    own.pass().await;
-                    Ok(2)
-                };
-                *b.fetch("k").refresh().load(loader).await.expect("loads")
-            })
-        };
+        let refresh = gated_refresh(&b, &own, 2);
         own.arrival().await;
         gate.open(1);
         assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
         own.open(1);
-        assert_eq!(refresh.await.expect("no panic"), 2);
+        assert_eq!(*refresh.await.expect("no panic"), 2);
         assert_eq!(cached(&b, "k").await, 2);
         let found = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
         assert_eq!(found, Some(2), "redis has the value of the refresh, scripts: {scripts}");

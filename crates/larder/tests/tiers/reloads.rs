@@ -1,11 +1,10 @@
 //! A stale value is loaded again, and a value refreshed, by one node at a time.
 
 use crate::mutation::Mutation;
-use crate::{begun, cached, fetched, gated, node_with};
+use crate::{begun, cached, fetched, gated, gated_refresh, node_with};
 use larder::{Builder, Cache, Invalidation, Policy, Reach, Source, View, WriteOptions};
 use larder_testkit::{Gate, PATIENCE, RedisServer, eventually};
 use std::time::Duration;
-use tokio::task::JoinHandle;
 
 /// As long as the lease of a load that does not renew it.
 const LEASE: Duration = Duration::from_secs(10);
@@ -59,18 +58,6 @@ async fn fetched_from(view: &View<str, u32>, gate: &Gate) -> (u32, Source) {
     };
     let found = view.fetch("k").load(loader).await.expect("loads");
     (*found, found.source())
-}
-
-/// Starts a refresh whose loader waits at the gate.
-fn refresh(view: &View<str, u32>, gate: &Gate, value: u32) -> JoinHandle<u32> {
-    let (view, gate) = (view.clone(), gate.clone());
-    tokio::spawn(async move {
-        let loader = move |_| async move {
-            gate.pass().await;
-            Ok(value)
-        };
-        *view.fetch("k").refresh().load(loader).await.expect("loads")
-    })
 }
 
 #[tokio::test]
@@ -250,15 +237,15 @@ async fn refreshes_of_nodes_that_wait_for_a_refresh_share_one_load() {
         let [(_, a), (one, b), (two, c), (three, d)] = nodes_with_stale_value(&server, scripts).await;
         let counts = || [&one, &two, &three].map(sent);
         let (first, second) = (Gate::closed(), Gate::closed());
-        let leader = refresh(&a, &first, 1);
+        let leader = gated_refresh(&a, &first, 1);
         first.arrival().await;
-        let waiting = [&b, &c, &d].map(|view| refresh(view, &second, 2));
+        let waiting = [&b, &c, &d].map(|view| gated_refresh(view, &second, 2));
         for cache in [&one, &two, &three] {
             requests(cache, 3).await;
         }
         assert_eq!(second.count(), 0, "a load is running");
         first.open(1);
-        assert_eq!(leader.await.expect("no panic"), 1);
+        assert_eq!(*leader.await.expect("no panic"), 1);
         let before = counts();
         second.arrival().await;
         let ask =
@@ -266,7 +253,7 @@ async fn refreshes_of_nodes_that_wait_for_a_refresh_share_one_load() {
         eventually("the other two wait for the third", ask).await;
         second.open(3);
         for refreshed in waiting {
-            assert_eq!(refreshed.await.expect("no panic"), 2);
+            assert_eq!(*refreshed.await.expect("no panic"), 2);
         }
         assert_eq!(second.count(), 1, "one load for all that waited, scripts: {scripts}");
         let last: View<str, u32> = node_with(server.url(), patient).view("n");
