@@ -1,6 +1,6 @@
 //! The types of the API: views of entries, times to live, and outcomes of operations.
 
-use crate::clock::Clock;
+use crate::time::clock::Clock;
 use std::time::Duration;
 
 /// The time to live of an entry, given when it is stored.

@@ -39,45 +39,31 @@
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.
 
-mod array;
-mod budget;
-mod builder;
 mod cache;
-mod clock;
 mod entry;
-mod expiry;
 pub mod fork;
 pub mod freshness;
-mod histogram;
-mod iter;
+mod layout;
 mod load;
 mod lock;
-mod packed;
 mod policy;
-mod prefetch;
-mod queue;
 pub mod raw;
-mod records;
 mod shard;
-mod sizes;
-mod sketch;
-mod slots;
 pub mod stats;
 mod sync;
-mod table;
 #[cfg(test)]
 mod tests;
-mod timestamps;
+mod time;
 
-pub use builder::{BuildError, Builder};
 pub use cache::Cache;
-pub use clock::{Clock, ManualClock};
+pub use cache::builder::{BuildError, Builder};
+pub use cache::iter::Iter;
 pub use entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
 pub use hashbrown::Equivalent;
-pub use iter::Iter;
 pub use load::{CommitOutcome, Failure, FollowOutcome, Follower, Leader, Load, Ticket};
 pub use policy::{Evictable, Policy};
 pub use stats::Stats;
+pub use time::clock::{Clock, ManualClock};
 
 /// The longest time to live that an entry may be given: 2^48 − 2 milliseconds, some 8,900 years.
 ///

@@ -24,7 +24,7 @@
 //! debug assertions every acquisition checks all locks, so that tests find each re-entry.
 
 use crate::fork::Process;
-use crate::prefetch::prefetch_at;
+use crate::layout::prefetch::prefetch_at;
 use crate::sync::{
     AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPIN_PAUSES, heavy_barrier, light_barrier, spin_loop,
     thread_id,

@@ -7,34 +7,20 @@
 //! `cargo test -p larder-engine --test schedules [PART_OF_A_NAME]`. A new scenario goes into the list of its file.
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, reason = "the library, without its users")]
 
-mod array;
-mod budget;
-mod builder;
 mod cache;
-mod clock;
 mod entry;
-mod expiry;
 mod fork;
-mod histogram;
-mod iter;
+mod layout;
 mod load;
 mod lock;
-mod packed;
 mod policy;
-mod prefetch;
-mod queue;
 mod raw;
-mod records;
 mod shard;
-mod sizes;
-mod sketch;
-mod slots;
 mod stats;
 /// Replaces `sync.rs`.
 #[path = "schedules/sync.rs"]
 mod sync;
-mod table;
-mod timestamps;
+mod time;
 
 #[path = "../tests/promises/history.rs"]
 mod history;
@@ -48,15 +34,15 @@ mod schedules {
 /// The name that the shared test files use for the crate.
 extern crate self as larder_engine;
 
-pub use builder::{BuildError, Builder};
 pub use cache::Cache;
-pub use clock::{Clock, ManualClock};
+pub use cache::builder::{BuildError, Builder};
+pub use cache::iter::Iter;
 pub use entry::{Cause, Computed, EntryRef, Inserted, Op, Refusal, Ttl};
 pub use hashbrown::Equivalent;
-pub use iter::Iter;
 pub use load::{CommitOutcome, Failure, FollowOutcome, Follower, Leader, Load, Ticket};
 pub use policy::Policy;
 pub use stats::Stats;
+pub use time::clock::{Clock, ManualClock};
 
 pub const MAX_TTL: std::time::Duration = std::time::Duration::from_millis((1 << 48) - 2);
 

@@ -16,8 +16,8 @@
 
 use super::Cache;
 use super::steps::{Postponed, StoreResult, Write};
-use crate::budget::InHand;
 use crate::entry::{Cause, Refusal};
+use crate::shard::budget::InHand;
 use crate::shard::{RemovedEntries, Shard};
 use crate::sync::back_off;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! The primitives of `src/sync.rs`, as the explorer of memory orderings provides them.
+//! The primitives of `src/sync/mod.rs`, as the explorer of memory orderings provides them.
 
 #[path = "../schedules/parking.rs"]
 mod parking;
@@ -18,7 +18,7 @@ macro_rules! local {
 }
 pub(crate) use local as thread_local;
 
-/// Not an address, as in `src/sync.rs`: the memory of a thread that has ended may be used again, and the explorer does not
+/// Not an address, as in `src/sync/mod.rs`: the memory of a thread that has ended may be used again, and the explorer does not
 /// know that the allocator orders the two.
 pub(crate) fn thread_id() -> usize {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);

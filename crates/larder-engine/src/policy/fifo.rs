@@ -1,8 +1,8 @@
 //! First in, first out.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::queue::{Queue, Queued};
-use crate::slots::{Moves, Slots};
+use crate::layout::queue::{Queue, Queued};
+use crate::layout::slots::{Moves, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Fifo(Queue);

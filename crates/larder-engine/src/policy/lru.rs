@@ -1,8 +1,8 @@
 //! Least recently used: one queue, most recent at the back.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::queue::{Queue, Queued};
-use crate::slots::{Moves, Slots};
+use crate::layout::queue::{Queue, Queued};
+use crate::layout::slots::{Moves, Slots};
 
 #[derive(Debug)]
 pub(crate) struct Lru(Queue);

@@ -11,9 +11,10 @@ mod fifo;
 mod lru;
 mod random;
 mod s3fifo;
+pub(crate) mod sketch;
 
-use crate::queue::Queued;
-use crate::slots::{Moves, Slots};
+use crate::layout::queue::Queued;
+use crate::layout::slots::{Moves, Slots};
 
 /// The eviction policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -274,8 +275,8 @@ mod testing {
     //! A policy with eight slots and no shard, for tests that dump its queues.
 
     use super::{Entries, Evict, Hits, OnHit, with_one_more_hit};
-    use crate::queue::Queued;
-    use crate::slots::Slots;
+    use crate::layout::queue::Queued;
+    use crate::layout::slots::Slots;
 
     /// Entries whose rank derives from their slot.
     pub(super) struct Numbered {

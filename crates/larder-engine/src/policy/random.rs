@@ -1,8 +1,8 @@
 //! Random eviction: the floor that a policy has to beat.
 
 use super::{Entries, Evict, Hits, OnHit};
-use crate::queue::{Queue, Queued};
-use crate::slots::{Moves, Slots};
+use crate::layout::queue::{Queue, Queued};
+use crate::layout::slots::{Moves, Slots};
 
 /// The queue gives no order; it lists the entries that are present.
 #[derive(Debug)]

@@ -6,8 +6,8 @@
 //! main queue is filled first, so that a loop larger than the small queue is not lost at the start.
 
 use super::{Entries, Evict, Hits, IN_MAIN, OnHit};
-use crate::queue::{Queue, Queued};
-use crate::slots::{Moves, Slots};
+use crate::layout::queue::{Queue, Queued};
+use crate::layout::slots::{Moves, Slots};
 use hashbrown::HashSet;
 use std::collections::VecDeque;
 use std::hash::RandomState;

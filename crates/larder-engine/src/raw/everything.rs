@@ -2,8 +2,8 @@
 
 use super::{Cache, Key, Locked, Record};
 use crate::entry::{Cause, EntryRef};
+use crate::layout::table::{RANK_END, rank};
 use crate::stats::{PartitionStats, Stats};
-use crate::table::{RANK_END, rank};
 
 impl<O> Cache<O> {
     /// Locks all shards. Nobody else can use the cache until the locks are dropped.

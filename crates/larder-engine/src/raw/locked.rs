@@ -1,7 +1,6 @@
 //! Atomic operations on several keys: their shards are locked together, so that no reader sees a partial change.
 
 use super::{Cache, Entry, Key, Record, UpdateOp};
-use crate::budget::InHand;
 use crate::cache::KeyLocation;
 use crate::cache::removals::Removals;
 use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
@@ -9,8 +8,9 @@ use crate::cache::steps::{StoreResult, Write};
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::lock::Guard;
 use crate::shard::Shard;
+use crate::shard::budget::InHand;
 use crate::sync::back_off;
-use crate::timestamps::NEVER;
+use crate::time::timestamps::NEVER;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 

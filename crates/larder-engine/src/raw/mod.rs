@@ -44,7 +44,7 @@ use crate::cache::removals::Removals;
 use crate::cache::steps::{Decision, Write};
 use crate::entry::{Refusal, Ttl};
 use crate::shard::{RemovedEntries, Shard};
-use crate::timestamps::NEVER;
+use crate::time::timestamps::NEVER;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -225,7 +225,7 @@ impl<O> Cache<O> {
 }
 
 /// A record that was not stored, and why.
-type Refused<O> = (crate::records::Record<Record<O>, ()>, Refusal);
+type Refused<O> = (crate::layout::records::Record<Record<O>, ()>, Refusal);
 
 /// What [`Cache::update_locked`] did.
 struct Update<O, R> {

@@ -1,4 +1,4 @@
-//! The primitives of `src/sync.rs`, as the schedule explorer provides them.
+//! The primitives of `src/sync/mod.rs`, as the schedule explorer provides them.
 
 mod parking;
 

@@ -1,10 +1,10 @@
 //! How the memory of a shard follows its entries: it grows with them, and goes back when they are gone.
 
 use super::Shard;
+use crate::layout::records::Records;
+use crate::layout::slots::{Moves, Slots};
+use crate::layout::table::{Table, rank};
 use crate::policy::{Hits, OnHit, Queues};
-use crate::records::Records;
-use crate::slots::{Moves, Slots};
-use crate::table::{Table, rank};
 use std::hash::Hash;
 
 impl<K: Hash + Eq, V> Shard<K, V> {

@@ -1,8 +1,8 @@
 //! What a lookup or a store will read, prefetched step by step: the group, then the record. Nothing is changed.
 
 use super::{Record, Shard};
-use crate::prefetch::LINE_BYTES;
-use crate::table::{GROUP_SLOTS, rank};
+use crate::layout::prefetch::LINE_BYTES;
+use crate::layout::table::{GROUP_SLOTS, rank};
 use std::hash::Hash;
 
 /// The most lines that a lookup prefetches before the tags have chosen one record: those of 16 records up to 32 bytes.

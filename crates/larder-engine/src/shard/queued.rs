@@ -1,9 +1,9 @@
 //! Which entries the policy has in its queues, and with what weight.
 
 use super::Shard;
+use crate::layout::queue::Queued;
+use crate::layout::table::rank;
 use crate::policy::{Evictable, NOT_QUEUED};
-use crate::queue::Queued;
-use crate::table::rank;
 use std::hash::Hash;
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! What leaves a shard: its key and value are handed out of the lock.
 
 use crate::entry::Cause;
-use crate::records::Record;
+use crate::layout::records::Record;
 use std::sync::Arc;
 
 /// An entry that was removed from its slot.

@@ -1,8 +1,8 @@
 //! When the entries of a shard expire: a deadline for each slot, its last use, and the wheel that finds what is due.
 
-use crate::expiry::Wheel;
-use crate::slots::Moves;
-use crate::timestamps::{NEVER, Timestamps};
+use crate::layout::slots::Moves;
+use crate::time::expiry::Wheel;
+use crate::time::timestamps::{NEVER, Timestamps};
 
 /// The expiry of the entries of a shard.
 #[derive(Debug)]

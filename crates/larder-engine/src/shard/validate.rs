@@ -1,9 +1,9 @@
 //! The check of a shard's whole structure, for tests.
 
 use super::Shard;
-use crate::queue::Queued;
-use crate::table::rank;
-use crate::timestamps::NEVER;
+use crate::layout::queue::Queued;
+use crate::layout::table::rank;
+use crate::time::timestamps::NEVER;
 use std::hash::Hash;
 
 impl<K: Hash + Eq, V> Shard<K, V> {

@@ -3,10 +3,10 @@
 use super::timing::Timing;
 use super::{Hasher, RemovedEntries, Shard};
 use crate::entry::Cause;
+use crate::layout::queue::Queued;
+use crate::layout::records::Records;
+use crate::layout::table::{Table, rank};
 use crate::policy::{Entries, Evictable};
-use crate::queue::Queued;
-use crate::records::Records;
-use crate::table::{Table, rank};
 use std::hash::{BuildHasher, Hash};
 
 /// The entries as the policy sees them.

@@ -55,33 +55,16 @@ pub(super) const HOUSES: &[House] = &[
     House {
         name: "larder-engine",
         layers: &[
-            (
-                "basics",
-                &[
-                    "array",
-                    "clock",
-                    "fork",
-                    "freshness",
-                    "histogram",
-                    "packed",
-                    "prefetch",
-                    "sizes",
-                    "slots",
-                    "sync",
-                ],
-            ),
-            (
-                "parts",
-                &["budget", "entry", "lock", "queue", "records", "sketch", "stats", "table", "timestamps"],
-            ),
-            ("order", &["expiry", "policy"]),
-            ("cache", &["builder", "cache", "iter", "load", "shard"]),
+            ("basics", &["fork", "freshness", "sync"]),
+            ("layout", &["layout", "lock", "stats"]),
+            ("time", &["entry", "time"]),
+            ("policy", &["policy"]),
+            ("cache", &["cache", "load", "shard"]),
             ("bytes", &["raw"]),
         ],
         exceptions: &[
-            Exception::Circle { files: &["builder.rs", "cache.rs", "iter.rs"] },
             Exception::Circle { files: &["cache/room.rs", "cache/steps.rs"] },
-            Exception::Circle { files: &["packed.rs", "slots.rs"] },
+            Exception::Circle { files: &["layout/packed.rs", "layout/slots.rs"] },
             Exception::Circle {
                 files: &["raw/arena/classes.rs", "raw/arena/pages.rs", "raw/arena/range.rs"],
             },

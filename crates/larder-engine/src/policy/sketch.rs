@@ -7,7 +7,7 @@
 //! Accounting", 2002). The four counters of a key lie in one cache line, so an estimate costs at most one miss of the
 //! processor's cache.
 
-use crate::prefetch::prefetch_element;
+use crate::layout::prefetch::prefetch_element;
 
 /// Counters of one cache line: four rows of 32, one row in two words.
 type Block = [u64; 8];

@@ -1,8 +1,8 @@
 //! Times of slots in milliseconds, in four bytes each while all of them are within fifty days of one another.
 
-use crate::array::Array;
-use crate::prefetch::prefetch_element;
-use crate::slots::Moves;
+use crate::layout::array::Array;
+use crate::layout::prefetch::prefetch_element;
+use crate::layout::slots::Moves;
 
 /// No deadline. The latest deadline is 2^48 − 2 ms after the clock's start, 8,900 years; later ones become `NEVER`.
 pub(crate) const NEVER: u64 = (1 << 48) - 1;

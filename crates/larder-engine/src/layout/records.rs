@@ -1,11 +1,11 @@
 //! The keys and values of a shard, by slot, without a word of overhead.
 //!
-//! This array does not store whether a slot holds a record: that would cost a word for many types, and [`crate::table`]
+//! This array does not store whether a slot holds a record: that would cost a word for many types, and [`crate::layout::table`]
 //! stores it already. The invariant: a record is initialized from `write` to `take`, and only the shard calls these, in
 //! step with its table.
 
-use crate::array::Array;
-use crate::prefetch::{prefetch_element, prefetch_lines};
+use crate::layout::array::Array;
+use crate::layout::prefetch::{prefetch_element, prefetch_lines};
 use std::mem::MaybeUninit;
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A new entry enters the *window*. When it leaves the window it competes with the entry under the hand of the *main*
-//! space's CLOCK. Both are compared by how often they were used lately (the admission of TinyLFU, see [`crate::sketch`]);
+//! space's CLOCK. Both are compared by how often they were used lately (the admission of TinyLFU, see [`crate::policy::sketch`]);
 //! what that comparison is worth is learned from the outcomes of former contests (see [`contest`]). A hit raises the
 //! two-bit hit count of its entry and does nothing else. The hand resets the count and grants a second chance to an entry
 //! that had any. The sketch counts uses only when an entry leaves the window, loses its hits, or is removed.
@@ -24,9 +24,9 @@ mod contest;
 mod tests;
 
 use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit, USED};
-use crate::queue::{Queue, Queued};
-use crate::sketch::Sketch;
-use crate::slots::{Moves, NONE, Slots};
+use crate::layout::queue::{Queue, Queued};
+use crate::layout::slots::{Moves, NONE, Slots};
+use crate::policy::sketch::Sketch;
 use contest::{Class, Contest, Contestant};
 
 /// The window's share of the weight: at the start and at least, and at most. A larger window is not needed for recency,

@@ -25,8 +25,8 @@ pub use ticket::Ticket;
 
 use crate::cache::{Cache, KeyLocation};
 use crate::entry::Refusal;
+use crate::layout::records::Record;
 use crate::lock::Guard;
-use crate::records::Record;
 use crate::shard::Shard;
 use flight::{Flight, State};
 use hashbrown::Equivalent;

@@ -2,9 +2,9 @@
 //!
 //! A cache has as many shards as keep most of them that small.
 
-use crate::array::Array;
-use crate::prefetch::prefetch_element;
-use crate::slots::NONE;
+use crate::layout::array::Array;
+use crate::layout::prefetch::prefetch_element;
+use crate::layout::slots::NONE;
 
 /// With up to this many slots all numbers take two bytes. A queue may have a third more positions than there are slots.
 const MAX_SHORT_SLOTS: u32 = 1 << 15;

@@ -27,9 +27,9 @@
 mod strays;
 
 use self::strays::Strays;
-use crate::array::Array;
-use crate::prefetch::prefetch_element;
-use crate::sizes;
+use crate::layout::array::Array;
+use crate::layout::prefetch::prefetch_element;
+use crate::layout::sizes;
 
 /// The slots of a group.
 pub(crate) const GROUP_SLOTS: usize = 16;

@@ -10,6 +10,7 @@
 //!
 //! `docs/engine.md` has the ledger of bytes.
 
+pub(crate) mod budget;
 mod memory;
 mod misses;
 mod partitions;
@@ -27,17 +28,17 @@ use self::partitions::Partitions;
 pub(crate) use self::removed::{LossListener, RemovedEntries, RemovedEntry};
 pub(crate) use self::shared::Shared;
 use self::timing::Timing;
-use crate::budget::InHand;
 use crate::entry::Cause;
-use crate::expiry::Wheel;
+use crate::layout::queue::Queued;
+use crate::layout::records::{Record, Records};
+use crate::layout::slots::Slots;
+use crate::layout::table::{RANK_END, Table, rank};
 use crate::load::flights::Flights;
 use crate::policy::{Evictable, Hits, OnHit, Policy, Queues, with_one_more_hit};
-use crate::queue::Queued;
-use crate::records::{Record, Records};
-use crate::slots::Slots;
+use crate::shard::budget::InHand;
 use crate::stats::{PartitionStats, Stats};
-use crate::table::{RANK_END, Table, rank};
-use crate::timestamps::NEVER;
+use crate::time::expiry::Wheel;
+use crate::time::timestamps::NEVER;
 use hashbrown::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;

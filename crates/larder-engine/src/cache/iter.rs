@@ -1,7 +1,7 @@
 //! Iteration that holds no lock between items: it clones a few entries at a time out of a shard.
 
 use crate::cache::{Cache, ENTRIES_PER_LOCK};
-use crate::table::RANK_END;
+use crate::layout::table::RANK_END;
 use std::hash::Hash;
 
 /// Clones of the live entries of a cache. Made by [`Cache::iter`].

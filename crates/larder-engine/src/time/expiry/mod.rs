@@ -14,9 +14,9 @@
 mod chunks;
 
 use self::chunks::{ChunkList, Chunks};
-use crate::array::Array;
-use crate::packed::Width;
-use crate::timestamps::NEVER;
+use crate::layout::array::Array;
+use crate::layout::packed::Width;
+use crate::time::timestamps::NEVER;
 
 const LEVELS: usize = 4;
 const BUCKETS: u64 = 64;

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+pub(crate) mod histogram;
 mod top_keys;
 
 pub use self::top_keys::{Sampled, TopKey, TopKeys};
-pub use crate::array::mapped_bytes;
-pub use crate::histogram::{Histogram, HistogramSnapshot};
+pub use crate::layout::array::mapped_bytes;
+pub use crate::stats::histogram::{Histogram, HistogramSnapshot};
 
 /// What a cache has done since it was built, and what it holds now.
 ///

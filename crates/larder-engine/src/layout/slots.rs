@@ -1,10 +1,10 @@
 //! What the policies know of an entry: its slot, its index in a queue, and its weight.
 //!
-//! Each slot has its index in the one [`crate::queue`] that it is on, in two bytes or four. Weights are stored only in
+//! Each slot has its index in the one [`crate::layout::queue`] that it is on, in two bytes or four. Weights are stored only in
 //! caches with a weigher, in two bytes.
 
-use crate::array::Array;
-use crate::packed::{Packed, Width};
+use crate::layout::array::Array;
+use crate::layout::packed::{Packed, Width};
 use hashbrown::HashMap;
 use std::hash::RandomState;
 

@@ -1,8 +1,8 @@
 //! Lists of slots in chunks of one cache line: a list wastes part of one chunk, however long it is.
 
-use crate::array::Array;
-use crate::packed::Width;
-use crate::sizes;
+use crate::layout::array::Array;
+use crate::layout::packed::Width;
+use crate::layout::sizes;
 
 /// How many slots a chunk has, if each takes two bytes.
 const SHORT_SLOTS: usize = 30;

@@ -2,10 +2,10 @@
 
 use crate::MAX_TTL;
 use crate::cache::{Cache, Settings};
-use crate::clock::{Clock, whole_ms};
 use crate::entry::Cause;
 use crate::policy::{Evictable, Policy};
 use crate::shard::{LossListener, Partition};
+use crate::time::clock::{Clock, whole_ms};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,24 +1,26 @@
 //! The public operations: each picks the shard, reads the clock, and runs user code only where that is allowed. The steps
 //! that they share are in [`steps`].
 
+pub(crate) mod builder;
 mod capacity;
+pub(crate) mod iter;
 pub(crate) mod many;
 pub(crate) mod removals;
 pub(crate) mod room;
 pub(crate) mod steps;
 
-use crate::budget::{Budget, InHand};
-use crate::builder::{Builder, Listener, Weigher};
-use crate::clock::Clock;
+use crate::cache::builder::{Builder, Listener, Weigher};
+use crate::cache::iter::Iter;
 use crate::entry::{Cause, Computed, EntryRef, Inserted, Op, Ttl};
-use crate::iter::Iter;
+use crate::layout::records::Record;
+use crate::layout::table::{RANK_END, rank};
 use crate::lock::Locks;
 use crate::policy::{Evictable, Policy};
-use crate::records::Record;
+use crate::shard::budget::{Budget, InHand};
 use crate::shard::{Hasher, LossListener, Partition, Shard, Shared};
 use crate::stats::{PartitionStats, Stats};
 use crate::sync::Mutex;
-use crate::table::{RANK_END, rank};
+use crate::time::clock::Clock;
 use hashbrown::Equivalent;
 use removals::{Drained, Removals};
 use std::hash::Hash;

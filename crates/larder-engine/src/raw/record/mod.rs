@@ -15,7 +15,7 @@ mod tests;
 
 use super::arena::{self, Block, MAX_BLOCK_BYTES};
 use super::long_value::LongValue;
-use crate::prefetch::prefetch_lines;
+use crate::layout::prefetch::prefetch_lines;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};

@@ -7,16 +7,16 @@
 //! The ring has the rank of each entry beside its slot. So a policy can judge an entry, and the shard can take it from the
 //! table, without a look at its key: that is an access to memory, and a hash of the key, for each.
 
-use crate::array::Array;
-use crate::packed::{Packed, Width};
-use crate::sizes;
-use crate::slots::{Moves, NONE, Slots};
+use crate::layout::array::Array;
+use crate::layout::packed::{Packed, Width};
+use crate::layout::sizes;
+use crate::layout::slots::{Moves, NONE, Slots};
 
 /// An entry on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) slot: u32,
-    /// The [`rank`](crate::table::rank) of the hash of its key.
+    /// The [`rank`](crate::layout::table::rank) of the hash of its key.
     pub(crate) rank: u32,
 }
 
