@@ -8,6 +8,7 @@ pub(crate) mod many;
 pub(crate) mod removals;
 pub(crate) mod room;
 pub(crate) mod steps;
+pub(crate) mod write;
 
 use crate::cache::builder::{Builder, Listener, Weigher};
 use crate::cache::iter::Iter;
@@ -27,7 +28,8 @@ use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use steps::{Decision, Write};
+use steps::Decision;
+use write::Write;
 
 /// About how many entries are visited each time a shard's lock is held.
 pub(crate) const ENTRIES_PER_LOCK: usize = 128;

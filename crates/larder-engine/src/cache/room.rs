@@ -15,7 +15,7 @@
 //! need it. It tries again for a moment while other shards are locked, and is then refused.
 
 use super::Cache;
-use super::steps::{Postponed, StoreResult, Write};
+use super::write::{Postponed, Shortage, StoreResult, Write};
 use crate::entry::{Cause, Refusal};
 use crate::shard::budget::InHand;
 use crate::shard::{RemovedEntries, Shard};
@@ -32,15 +32,6 @@ const ROUNDS_IN_TURN: u32 = 10_000;
 const TOLERATED_LACK: u64 = 16;
 /// How many shards in a row a write looks at that have no more than their share.
 const MAX_IN_VAIN: usize = 16;
-
-/// Why no room could be made at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shortage {
-    /// Other shards, which may have entries to evict, are locked.
-    OthersLocked,
-    /// No entry is left that may be evicted.
-    NothingLeft,
-}
 
 /// A search of all shards: its time in milliseconds, and how often an entry had become evictable at its start.
 #[derive(Clone, Copy, Debug)]

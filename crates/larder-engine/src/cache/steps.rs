@@ -1,7 +1,7 @@
 //! The steps that operations and loads share: locating a key, time, weight, deadlines, and making room.
 
 use super::removals::Removals;
-use super::room::Shortage;
+use super::write::{Postponed, StoreResult, Write};
 use super::{Cache, ENTRIES_PER_LOCK, KeyLocation};
 use crate::MAX_TTL;
 use crate::entry::{Cause, EntryRef, Refusal, Ttl};
@@ -21,35 +21,6 @@ const RECLAIM_PER_WRITE: usize = 4;
 
 /// What larger weights of edited entries count as: more than any capacity, and the sum of two does not overflow.
 const MAX_WEIGHT: u64 = i64::MAX as u64;
-
-/// A record on its way into a shard.
-pub(crate) struct Write<K, V> {
-    pub(crate) location: KeyLocation,
-    pub(crate) record: Record<K, V>,
-    pub(crate) weight: u64,
-    pub(crate) ttl: Ttl,
-    pub(crate) now: u64,
-}
-
-impl<K: Hash + Eq, V> Write<K, V> {
-    pub(crate) fn of(
-        cache: &Cache<K, V>,
-        location: KeyLocation,
-        key: K,
-        value: V,
-        ttl: Ttl,
-        now: u64,
-    ) -> Self {
-        let weight = cache.weigh(&key, &value);
-        Write { location, record: Record { key, value }, weight, ttl, now }
-    }
-}
-
-/// The record that was replaced, if any; or the record that was refused, and why.
-pub(crate) type StoreResult<K, V> = Result<Option<Record<K, V>>, (Record<K, V>, Refusal)>;
-
-/// A write that found no room, and why.
-pub(crate) type Postponed<K, V> = (Write<K, V>, Shortage);
 
 /// What a closure decided about the entry that it was shown.
 pub(crate) enum Decision<K, V> {

@@ -4,7 +4,9 @@
 
 use crate::layout::array::Array;
 use crate::layout::prefetch::prefetch_element;
-use crate::layout::slots::NONE;
+
+/// No slot, and no position.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// With up to this many slots all numbers take two bytes. A queue may have a third more positions than there are slots.
 const MAX_SHORT_SLOTS: u32 = 1 << 15;

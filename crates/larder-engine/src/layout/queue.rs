@@ -8,9 +8,10 @@
 //! table, without a look at its key: that is an access to memory, and a hash of the key, for each.
 
 use crate::layout::array::Array;
+use crate::layout::packed::NONE;
 use crate::layout::packed::{Packed, Width};
 use crate::layout::sizes;
-use crate::layout::slots::{Moves, NONE, Slots};
+use crate::layout::slots::{Moves, Slots};
 
 /// An entry on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

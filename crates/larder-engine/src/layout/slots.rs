@@ -4,12 +4,9 @@
 //! caches with a weigher, in two bytes.
 
 use crate::layout::array::Array;
-use crate::layout::packed::{Packed, Width};
+use crate::layout::packed::{NONE, Packed, Width};
 use hashbrown::HashMap;
 use std::hash::RandomState;
-
-/// No slot.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// Marks a weight that needs more than 16 bits.
 const HEAVY: u16 = u16::MAX;

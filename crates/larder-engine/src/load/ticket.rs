@@ -3,7 +3,7 @@
 use super::flight::{Flight, State};
 use super::{CommitOutcome, Failure};
 use crate::cache::removals::Removals;
-use crate::cache::steps::Write;
+use crate::cache::write::Write;
 use crate::cache::{Cache, KeyLocation};
 use crate::entry::{Cause, Ttl};
 use crate::layout::records::Record;

@@ -3,8 +3,8 @@
 use super::{Cache, Entry, Key, Record, UpdateOp};
 use crate::cache::KeyLocation;
 use crate::cache::removals::Removals;
-use crate::cache::room::{ROUNDS_BEFORE_REFUSAL, Shortage};
-use crate::cache::steps::{StoreResult, Write};
+use crate::cache::room::ROUNDS_BEFORE_REFUSAL;
+use crate::cache::write::{Shortage, StoreResult, Write};
 use crate::entry::{Cause, Refusal, Ttl};
 use crate::lock::Guard;
 use crate::shard::Shard;

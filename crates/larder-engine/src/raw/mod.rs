@@ -41,7 +41,8 @@ pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut
 
 use crate::cache::KeyLocation;
 use crate::cache::removals::Removals;
-use crate::cache::steps::{Decision, Write};
+use crate::cache::steps::Decision;
+use crate::cache::write::Write;
 use crate::entry::{Refusal, Ttl};
 use crate::shard::{RemovedEntries, Shard};
 use crate::time::timestamps::NEVER;

@@ -62,13 +62,7 @@ pub(super) const HOUSES: &[House] = &[
             ("cache", &["cache", "load", "shard"]),
             ("bytes", &["raw"]),
         ],
-        exceptions: &[
-            Exception::Circle { files: &["cache/room.rs", "cache/steps.rs"] },
-            Exception::Circle { files: &["layout/packed.rs", "layout/slots.rs"] },
-            Exception::Circle {
-                files: &["raw/arena/classes.rs", "raw/arena/pages.rs", "raw/arena/range.rs"],
-            },
-        ],
+        exceptions: &[],
     },
     House {
         name: "larder-http",

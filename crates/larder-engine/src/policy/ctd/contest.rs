@@ -10,9 +10,9 @@
 //! the rule of TinyLFU: admit what leads. Traffic that favours frequency keeps them there; traffic that favours recency
 //! raises them until most newcomers are admitted.
 
+use crate::layout::packed::NONE;
 use crate::layout::prefetch::prefetch_element;
 use crate::layout::queue::Queued;
-use crate::layout::slots::NONE;
 use crate::policy::{Entries, IN_MAIN, MAX_HITS, USED};
 
 /// The leads that are told apart. What leads by more is as certain.

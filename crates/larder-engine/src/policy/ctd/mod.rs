@@ -24,8 +24,9 @@ mod contest;
 mod tests;
 
 use super::{Entries, Evict, Hits, IN_MAIN, MAX_HITS, OnHit, USED};
+use crate::layout::packed::NONE;
 use crate::layout::queue::{Queue, Queued};
-use crate::layout::slots::{Moves, NONE, Slots};
+use crate::layout::slots::{Moves, Slots};
 use crate::policy::sketch::Sketch;
 use contest::{Class, Contest, Contestant};
 

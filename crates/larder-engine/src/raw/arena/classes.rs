@@ -3,8 +3,7 @@
 //! Up to 512 bytes a block wastes at most seven. Beyond, the sizes are those that divide a page into equal parts, so that
 //! nothing is left at its end, and a block wastes 3 % on average.
 
-use super::GRANULE;
-use super::pages::PAGE_BYTES;
+use super::{GRANULE, PAGE_BYTES};
 
 /// Sizes up to this one are all multiples of the granule.
 const FINE_BYTES: usize = 512;

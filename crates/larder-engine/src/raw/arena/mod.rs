@@ -37,6 +37,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// The unit of addresses and sizes.
 const GRANULE: usize = 8;
 
+/// The size of a page. A system call per page costs little beside filling it, and a size that is used by a single record
+/// wastes no more than what the system backs, a sixteenth of it.
+const PAGE_BYTES: usize = 1 << 16;
+
 /// Where the range of the process begins; set before its first block is allocated.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 

@@ -5,13 +5,10 @@
 
 use super::classes::{CLASSES, Class};
 use super::range::Range;
-use super::{GRANULE, poison};
+use super::{GRANULE, PAGE_BYTES, poison};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// The size of a page. A system call per page costs little beside filling it, and a size that is used by a single record
-/// wastes no more than what the system backs, a sixteenth of it.
-pub(super) const PAGE_BYTES: usize = 1 << 16;
 const GRANULES_PER_PAGE: u32 = (PAGE_BYTES / GRANULE) as u32;
 /// How many free pages stay with the process: what is about to be used again should not be cleared by the system first.
 const KEPT_PAGES: usize = 64;

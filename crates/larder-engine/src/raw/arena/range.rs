@@ -1,6 +1,6 @@
 //! The range of addresses: reserved at once, backed by memory where it was written, and given back page by page.
 
-use super::pages::PAGE_BYTES;
+use super::PAGE_BYTES;
 use std::ptr::NonNull;
 
 /// The longest range, 32 GiB: that of 2^32 granules.

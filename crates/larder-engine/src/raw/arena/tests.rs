@@ -1,7 +1,8 @@
 //! Blocks never overlap, come back whatever thread frees them, and empty pages return to the system.
 
+use super::PAGE_BYTES;
 use super::classes::Class;
-use super::pages::{Chain, PAGE_BYTES, Pages};
+use super::pages::{Chain, Pages};
 use super::range::Range;
 use super::{Block, GRANULE, MAX_BLOCK_BYTES, allocate, block_bytes, free};
 use proptest::prelude::*;
