@@ -49,71 +49,57 @@
 //! | `lz4` | no | `Compression::Lz4` |
 //! | `zstd` | no | `Compression::Zstd` |
 
-mod absence;
-mod builder;
-mod cache;
-mod codec;
 mod coherence;
-mod compression;
-mod dynamic;
-mod envelope;
-mod error;
-mod events;
 mod fetch;
-mod glob;
+mod handle;
 mod key;
-mod load;
-mod local;
 mod node;
 mod policy;
-mod random;
-mod raw;
-mod reach;
-mod schema;
+mod report;
 mod shared;
-mod stats;
 mod task;
 #[doc(hidden)]
 pub mod tier;
 mod unwind;
+mod value;
 mod view;
 
-pub use builder::Builder;
-pub use cache::Cache;
-#[doc(hidden)]
-pub use codec::stored;
-pub use codec::{Codec, CodecError, Format, Raw};
 pub use coherence::status::{Coherence, CoherenceMode};
-pub use compression::Compression;
-pub use envelope::{EncodeError, Unreadable};
-pub use error::{BuildError, CacheError, FetchError};
-pub use events::{Event, EventKey};
+pub use fetch::loader::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
 pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
+pub use handle::builder::Builder;
+pub use handle::cache::Cache;
+pub use handle::local::LocalCache;
 pub use key::{CacheKey, KeyBuf};
 #[doc(no_inline)]
 pub use larder_engine::stats::{HistogramSnapshot, MissCauses, TopKey};
 #[doc(no_inline)]
 pub use larder_engine::{Clock, ManualClock};
-pub use load::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
-pub use local::LocalCache;
 pub use node::entry::Validity;
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
 pub use node::listeners::RemoteInvalidation;
 pub use policy::{Policy, Prefer};
-pub use raw::{Counters, RawView};
-pub use reach::{Reach, Removal};
-pub use schema::Schema;
-#[doc(hidden)]
-pub use schema::mix_schema;
+pub use report::error::{BuildError, CacheError, FetchError};
+pub use report::events::{Event, EventKey};
+pub use report::reach::{Reach, Removal};
+pub use report::stats::{CacheStats, MAX_TOP_TAGS, TierStats};
 pub use shared::{
     Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedMoment, SharedReload, SharedValue,
     SharedView,
 };
-pub use stats::{CacheStats, MAX_TOP_TAGS, TierStats};
 pub use tier::redis::RedisCredentials;
 #[cfg(feature = "tls")]
 pub use tier::redis::RedisTls;
+#[doc(hidden)]
+pub use value::codec::stored;
+pub use value::codec::{Codec, CodecError, Format, Raw};
+pub use value::compression::Compression;
+pub use value::envelope::{EncodeError, Unreadable};
+pub use value::schema::Schema;
+#[doc(hidden)]
+pub use value::schema::mix_schema;
+pub use view::raw::{Counters, RawView};
 pub use view::{EntryInspection, Inspection, ReadView, View, WriteOptions};
 
 #[cfg(feature = "derive")]

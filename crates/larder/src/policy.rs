@@ -1,6 +1,6 @@
 //! Times and timeouts of fetches and writes.
 
-use crate::random::Random;
+use crate::value::random::Random;
 use larder_engine::MAX_TTL;
 use std::time::Duration;
 

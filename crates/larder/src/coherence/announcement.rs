@@ -11,10 +11,10 @@
 
 use super::Coordinator;
 use super::replay_log::Invalidated;
-use crate::events::Event;
-use crate::glob::Glob;
+use crate::key::glob::Glob;
 use crate::node::Node;
 use crate::node::listeners::RemoteInvalidation;
+use crate::report::events::Event;
 use crate::tier::{Announcement, Push, PushHandler};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};

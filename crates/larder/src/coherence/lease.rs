@@ -11,11 +11,11 @@
 //! ```
 
 use super::Coordinator;
-use crate::envelope::{Head, Id};
-use crate::error::CacheError;
 use crate::node::entry::MemoryTicket;
 use crate::node::guarded_tier::GuardedTier;
+use crate::report::error::CacheError;
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
+use crate::value::envelope::{Head, Id};
 use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;

@@ -47,7 +47,7 @@
 
 pub(crate) mod announcement;
 pub(crate) mod lease;
-pub(crate) mod lookup;
+pub(crate) mod leased_lookup;
 mod marker;
 pub(crate) mod mutation;
 mod pattern;

@@ -11,11 +11,11 @@
 use super::mutation::removed_value;
 use super::replay_log::Invalidated;
 use super::{Coordinator, announcement};
-use crate::envelope;
-use crate::error::CacheError;
-use crate::glob::Glob;
+use crate::key::glob::Glob;
 use crate::node::guarded_tier::GuardedTier;
+use crate::report::error::CacheError;
 use crate::tier::{BATCH, Operation, Transaction};
+use crate::value::envelope;
 use std::sync::Arc;
 
 impl Coordinator {

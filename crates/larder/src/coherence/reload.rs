@@ -18,8 +18,8 @@
 
 use super::Coordinator;
 use super::lease::{LEASE_TTL, StoreCondition, StoreRequest};
-use crate::envelope::{Head, Id};
 use crate::tier::{CasAction, CompareAndSet, Expiry};
+use crate::value::envelope::{Head, Id};
 
 /// Who loads a value again.
 #[derive(Clone, Debug, Default)]

@@ -3,11 +3,11 @@
 use super::pattern::Scan;
 use super::replay_log::{Invalidated, Queued};
 use super::{Coordinator, announcement};
-use crate::error::CacheError;
-use crate::events::Event;
-use crate::glob::Glob;
+use crate::key::glob::Glob;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{FLOOR, MutationSeq};
+use crate::report::error::CacheError;
+use crate::report::events::Event;
 use crate::tier::{Announcement, BATCH, LedgerAdvance, Operation, Transaction};
 
 impl Coordinator {

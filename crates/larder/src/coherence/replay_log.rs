@@ -5,7 +5,7 @@
 //! they are needed. If another server or an older copy of the data answers, all of them are pending again. Both lists
 //! are bounded. Beyond the bound, or if the copy is older than the list, one invalidation of everything takes their place.
 
-use crate::glob::Glob;
+use crate::key::glob::Glob;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use larder_engine::Clock;
 use parking_lot::Mutex;

@@ -13,12 +13,12 @@ use super::Coordinator;
 use super::announcement::CachePushHandler;
 use super::marker::restored_age;
 use super::replay_log::Invalidated;
-use crate::error::CacheError;
-use crate::events::Event;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{Invalidation, untagged_members};
 use crate::node::listeners::RemoteInvalidation;
 use crate::node::server_clock::TimeRequest;
+use crate::report::error::CacheError;
+use crate::report::events::Event;
 use crate::tier::{
     Capabilities, LedgerAdvance, LedgerAdvanced, LedgerQuery, Marker, Pulse, ServerId, SubscribeOptions,
     Subscription, Tier, TierError,

@@ -3,13 +3,13 @@
 use super::load_batch::{LoadBatch, PendingKey};
 use super::waiting::LeftOut;
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
-use crate::error::{CacheError, FetchError};
-use crate::events::{Event, EventKey};
-use crate::load::{LoadOptions, Loaded};
+use crate::fetch::loader::{LoadOptions, Loaded};
 use crate::node::entry::MemoryEntry;
 use crate::node::fetched::Source;
 use crate::node::sealing::{NewEntry, Sealing};
 use crate::node::validity::Proof;
+use crate::report::error::{CacheError, FetchError};
+use crate::report::events::{Event, EventKey};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,20 +1,20 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
 use super::BulkOutcome;
-use super::reload::OtherReload;
+use super::refresh::OtherReload;
 use super::view_state::ViewState;
 use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
-use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::reload::Reload;
-use crate::envelope::{Head, Id};
-use crate::error::FetchError;
-use crate::load::{LoadCx, LoadFailure};
+use crate::fetch::loader::{LoadCx, LoadFailure};
 use crate::node::StartState;
 use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
 use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
 use crate::node::sealing::OpenedEntry;
+use crate::report::error::FetchError;
+use crate::value::envelope::{Head, Id};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;

@@ -19,19 +19,20 @@
 
 mod completion;
 mod load_batch;
+pub(crate) mod loader;
 mod multi;
-mod reload;
+mod refresh;
 pub(crate) mod view_state;
 mod waiting;
 
 pub use multi::FetchMulti;
 
-use crate::error::FetchError;
+use crate::fetch::loader::{Always, LoadCx, Loaded, Loader, OrKeep};
 use crate::key::KeyBuf;
-use crate::load::{self, Always, LoadCx, Loaded, Loader, OrKeep};
 use crate::node::fetched::Fetched;
 use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
+use crate::report::error::FetchError;
 use larder_engine::fork::Process;
 use larder_engine::{FollowOutcome, Leader, Load};
 use load_batch::{LoadBatch, PendingKey, fetch_error};
@@ -330,7 +331,7 @@ where
         }
         let cx = batch.context(&keys[0]);
         let started = Instant::now();
-        let loading = load::run(|| loader.start(cx.clone()), batch.call.policy.hard_timeout);
+        let loading = loader::run(|| loader.start(cx.clone()), batch.call.policy.hard_timeout);
         let loaded = batch.await_load(&mut keys, loading).await;
         let [pending] = keys;
         match loaded {
@@ -342,7 +343,7 @@ where
     /// Loads while the cache is off: every caller loads.
     async fn uncached<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
         let policy = self.resolved_policy();
-        let loaded = load::run(|| loader.start(LoadCx::new(None)), policy.hard_timeout).await;
+        let loaded = loader::run(|| loader.start(LoadCx::new(None)), policy.hard_timeout).await;
         match loaded.map_err(fetch_error)? {
             Loaded::New(value) => Ok(self.view.node().unstored(value)),
             Loaded::NotModified => Err(FetchError::NoStaleValue),

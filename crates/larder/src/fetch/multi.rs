@@ -4,12 +4,12 @@ use super::BulkOutcome;
 use super::load_batch::{LoadBatch, PendingKey, fetch_error};
 use super::view_state::ViewState;
 use super::waiting::{Call, answer_or_stale, follow};
-use crate::error::FetchError;
+use crate::fetch::loader::{self, BulkCx, LoadFailure, Loaded};
 use crate::key::{CacheKey, KeyBuf};
-use crate::load::{self, BulkCx, LoadFailure, Loaded};
 use crate::node::fetched::Fetched;
 use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
+use crate::report::error::FetchError;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
@@ -298,7 +298,7 @@ where
             Ok(values.into_iter().map(|(key, value)| (bytes_of(&key), value)).collect())
         }
     };
-    load::run(start, timeout).await
+    loader::run(start, timeout).await
 }
 
 /// The outcome of each key while the cache is off: nothing is stored.

@@ -2,13 +2,13 @@
 
 use super::BulkOutcome;
 use super::view_state::ViewState;
-use crate::error::FetchError;
 use crate::key::KeyBuf;
 use crate::node::Node;
 use crate::node::entry::Validity;
 use crate::node::fetched::{Fetched, Source};
 use crate::node::lookup::{Candidate, MemoryLookup, Waiter, source_in_memory};
 use crate::policy::Policy;
+use crate::report::error::FetchError;
 use larder_engine::FollowOutcome;
 use std::time::Duration;
 use tokio::sync::oneshot;

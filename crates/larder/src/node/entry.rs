@@ -1,8 +1,8 @@
 //! Entries of the memory tier: a value behind an `Arc`, as the engine stores it, and the state by which it is judged.
 
-use crate::envelope::{Id, millis};
 use crate::key::MemoryKey;
 use crate::policy::Lifetime;
+use crate::value::envelope::{Id, millis};
 use larder_engine::Ttl;
 use std::any::Any;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The Redis tier with a circuit breaker and counters.
 
 use super::breaker::Breaker;
-use crate::error::CacheError;
+use crate::report::error::CacheError;
 use crate::tier::{Tier, TierError, TierFuture};
 use larder_engine::stats::{Counter, Histogram};
 use parking_lot::Mutex;

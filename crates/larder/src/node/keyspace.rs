@@ -1,8 +1,8 @@
 //! The names of a cache: its namespace and views, the keys of entries in both tiers, the channel and the ledger.
 
-use crate::envelope::Id;
-use crate::glob::Glob;
+use crate::key::glob::Glob;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
+use crate::value::envelope::Id;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::trust::TrustSnapshot;
 use super::validity::Proof;
 use super::view_config::ViewConfig;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
-use crate::stats::sampled;
+use crate::report::stats::sampled;
 use larder_engine::{Leader, Load};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What an operator sees of a node: its events, its counters, and the errors that no caller sees.
 
-use crate::error::CacheError;
-use crate::events::{Event, EventKey, Events};
-use crate::stats::Counts;
+use crate::report::error::CacheError;
+use crate::report::events::{Event, EventKey, Events};
+use crate::report::stats::Counts;
 use crate::unwind::caught;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::broadcast;

@@ -4,12 +4,12 @@ use super::entry::{EntryState, MemoryEntry, MemoryTicket, Validity};
 use super::server_clock::time_until;
 use super::view_config::ViewConfig;
 use super::{Node, StartState};
-use crate::codec;
-use crate::envelope::{self, EncodeError, Id, Meta};
-use crate::events::{Event, EventKey};
 use crate::key::MemoryKey;
 use crate::policy::Lifetime;
+use crate::report::events::{Event, EventKey};
 use crate::tier::Expiry;
+use crate::value::codec;
+use crate::value::envelope::{self, EncodeError, Id, Meta};
 use larder_engine::{CommitOutcome, Ttl};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -280,9 +280,9 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::{Raw, stored};
     use crate::node::tests::node_with_clock;
     use crate::policy::Policy;
+    use crate::value::codec::{Raw, stored};
     use larder_engine::Clock;
 
     const SECOND: Duration = Duration::from_secs(1);

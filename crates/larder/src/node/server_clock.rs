@@ -10,7 +10,7 @@
 //! server keeps a key longer, and nodes judge its deadline by that clock too.
 
 use super::Node;
-use crate::error::CacheError;
+use crate::report::error::CacheError;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;

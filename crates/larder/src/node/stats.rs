@@ -1,7 +1,7 @@
 //! The counters of a node, collected from where they are counted.
 
 use super::Node;
-use crate::stats::{CacheStats, MAX_TOP_TAGS, TierStats};
+use crate::report::stats::{CacheStats, MAX_TOP_TAGS, TierStats};
 
 impl Node {
     pub(crate) fn stats(&self) -> CacheStats {

@@ -1,12 +1,12 @@
 //! The configuration of one view: its name, and how its values are encoded, weighed, tagged and timed.
 
-use crate::codec::Codec;
-use crate::envelope;
-use crate::error::CacheError;
 use crate::policy::{Lifetime, Policy};
-use crate::random::Random;
-use crate::schema;
+use crate::report::error::CacheError;
 use crate::unwind::caught;
+use crate::value::codec::Codec;
+use crate::value::envelope;
+use crate::value::random::Random;
+use crate::value::schema;
 use std::sync::Arc;
 
 pub(crate) struct ViewConfig<V> {

@@ -4,12 +4,12 @@ use super::copy::{KeyPosition, SharedCopy};
 use super::lease::{HeldLease, SharedLease};
 use super::{SharedView, lease::LoadStart};
 use crate::coherence::lease::StoreCondition;
-use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::reload::Reload;
-use crate::error::CacheError;
 use crate::node::entry::Validity;
 use crate::node::ledger::untagged_members;
 use crate::node::sealing::OpenedEntry;
+use crate::report::error::CacheError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -246,7 +246,7 @@ impl SharedView {
         &self,
         load: &LoadStart,
         bytes: &[u8],
-    ) -> Option<(SharedValue, Option<crate::envelope::Id>)> {
+    ) -> Option<(SharedValue, Option<crate::value::envelope::Id>)> {
         let node = self.node();
         let OpenedEntry { entry, validity, .. } =
             node.open(&self.0.config, &load.redis_key, bytes, &load.state).await?;

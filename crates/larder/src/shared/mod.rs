@@ -20,10 +20,8 @@ pub use copy::{SharedCopy, SharedMoment};
 pub use lease::{Committed, SharedLease};
 pub use lookup::{SharedFetch, SharedReload, SharedValue};
 
-use crate::codec::Raw;
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
-use crate::error::CacheError;
 use crate::key::{KeyBuf, MemoryKeyRef};
 use crate::node::Node;
 use crate::node::key_counts::{KeyCounts, MANY};
@@ -31,8 +29,10 @@ use crate::node::ledger::Invalidation;
 use crate::node::listeners::{Listener, RemoteInvalidation};
 use crate::node::view_config::ViewConfig;
 use crate::policy::Policy;
-use crate::reach::{Reach, Removal};
-use crate::schema;
+use crate::report::error::CacheError;
+use crate::report::reach::{Reach, Removal};
+use crate::value::codec::Raw;
+use crate::value::schema;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 

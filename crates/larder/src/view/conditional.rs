@@ -2,10 +2,8 @@
 
 use super::{View, WriteOptions};
 use crate::coherence::lease::is_lease;
-use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
-use crate::envelope::{self, Head};
-use crate::error::CacheError;
 use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf, MemoryKey};
 use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
@@ -16,8 +14,10 @@ use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
 use crate::node::validity::Proof;
 use crate::node::{Node, StartState};
 use crate::policy::Lifetime;
-use crate::reach::{Reach, Removal};
+use crate::report::error::CacheError;
+use crate::report::reach::{Reach, Removal};
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES, KeyContent, Operation, OperationResult};
+use crate::value::envelope::{self, Head};
 use larder_engine::{CommitOutcome, Op};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 mod conditional;
 mod inspect;
+pub(crate) mod raw;
 mod read;
 mod write;
 
@@ -9,14 +10,14 @@ pub use inspect::{EntryInspection, Inspection};
 pub use read::ReadView;
 pub use write::WriteOptions;
 
-use crate::codec::Codec;
 use crate::coherence::Coordinator;
 use crate::fetch::view_state::ViewState;
 use crate::fetch::{Fetch, FetchMulti};
 use crate::key::{CacheKey, KeyBuf};
 use crate::node::view_config::ViewConfig;
 use crate::policy::Policy;
-use crate::schema::Schema;
+use crate::value::codec::Codec;
+use crate::value::schema::Schema;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Reading without loading.
 
 use super::View;
-use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf};
 use crate::node::StartState;

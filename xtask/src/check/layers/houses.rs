@@ -23,21 +23,29 @@ pub(super) const HOUSES: &[House] = &[
     House {
         name: "larder",
         layers: &[
-            ("basics", &["glob", "key", "schema", "stats", "task", "unwind"]),
-            ("values", &["absence", "codec", "compression", "envelope", "policy", "random"]),
+            ("basics", &["task", "unwind"]),
+            ("values", &["key", "policy", "value"]),
             ("tier", &["tier"]),
-            ("errors", &["error", "events", "reach"]),
+            ("reports", &["report"]),
             ("node", &["node"]),
             ("coherence", &["coherence"]),
-            ("fetch", &["fetch", "load"]),
-            ("view", &["raw", "shared", "view"]),
-            ("handles", &["builder", "cache", "dynamic", "local"]),
+            ("fetch", &["fetch"]),
+            ("view", &["view"]),
+            ("shared", &["shared"]),
+            ("handles", &["handle"]),
         ],
         exceptions: &[
-            Exception::Circle { files: &["builder.rs", "cache.rs", "local.rs"] },
-            Exception::Circle { files: &["codec.rs", "compression.rs", "envelope.rs", "random.rs"] },
-            Exception::Circle { files: &["fetch/load_batch.rs", "fetch/reload.rs"] },
+            Exception::Circle { files: &["fetch/load_batch.rs", "fetch/refresh.rs"] },
+            Exception::Circle { files: &["handle/builder/mod.rs", "handle/cache.rs", "handle/local.rs"] },
             Exception::Circle { files: &["tier/redis/address.rs", "tier/redis/connect.rs"] },
+            Exception::Circle {
+                files: &[
+                    "value/codec/mod.rs",
+                    "value/compression.rs",
+                    "value/envelope/mod.rs",
+                    "value/random.rs",
+                ],
+            },
         ],
     },
     House {

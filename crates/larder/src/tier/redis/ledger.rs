@@ -11,11 +11,11 @@
 use super::connect::Connector;
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
 use super::{RedisTier, executed};
-use crate::random::random_u64;
 use crate::tier::{
     Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
     time_member,
 };
+use crate::value::random::random_u64;
 use redis::{Pipeline, Value};
 
 /// The most members, about 10 MB. One more, and the older half is removed and the floor of tags raised.

@@ -2,12 +2,12 @@
 
 use super::Coordinator;
 use super::lease::{LEASE_TTL, has_id};
-use crate::envelope::{Head, Id};
-use crate::error::CacheError;
 use crate::node::entry::{EntryState, Validity};
 use crate::node::ledger::{members_of, untagged_members};
 use crate::node::validity::Proof;
+use crate::report::error::CacheError;
 use crate::tier::{KeyContent, Lookup};
+use crate::value::envelope::{Head, Id};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 

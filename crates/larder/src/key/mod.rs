@@ -1,5 +1,6 @@
 //! Keys: types that write themselves as bytes, and the keys of both tiers.
 
+pub(crate) mod glob;
 mod memory;
 
 pub(crate) use memory::{MemoryKey, MemoryKeyRef};

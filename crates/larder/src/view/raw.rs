@@ -1,11 +1,11 @@
 //! Content of Redis without an envelope: counters, and the bytes of other programs.
 
 use crate::coherence::Coordinator;
-use crate::coherence::lookup::{Purpose, RedisLookup};
+use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
-use crate::error::CacheError;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::node::entry::{EntryState, MemoryCounter, MemoryEntry};
+use crate::report::error::CacheError;
 use crate::tier::{Expiry, Operation, OperationResult, Transaction};
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! How far a mutation reached.
 
-use crate::error::CacheError;
+use crate::report::error::CacheError;
 
 /// How far a mutation reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -126,7 +126,7 @@ fn raw_value_keeps_allocation_of_its_envelope() {
 
 #[test]
 fn codec_without_decode_owned_decodes_owned_bytes() {
-    let compression = crate::compression::Compression::Lz4;
+    let compression = crate::value::compression::Compression::Lz4;
     for compression in [Default::default(), compression] {
         let row = Row { name: "x".repeat(9_000), ..row() };
         let bytes = stored::seal(&row, &Format::Postcard, compression).expect("encodes");

@@ -1,10 +1,10 @@
 //! Encoding values as bytes and decoding them: postcard by default, JSON, MessagePack, raw bytes, or a codec of the
 //! user.
 
-use crate::compression::Packing;
-use crate::envelope::{self, EncodeError, Meta, Unreadable};
-use crate::schema;
 use crate::unwind::caught;
+use crate::value::compression::Packing;
+use crate::value::envelope::{self, EncodeError, Meta, Unreadable};
+use crate::value::schema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -333,8 +333,8 @@ pub(crate) fn open<'b, V: 'static>(
 #[doc(hidden)]
 pub mod stored {
     use super::*;
-    use crate::compression::Compression;
-    use crate::random::Random;
+    use crate::value::compression::Compression;
+    use crate::value::random::Random;
     use std::time::Duration;
 
     pub fn seal<V: 'static>(

@@ -2,9 +2,9 @@
 
 use super::load_batch::{LoadBatch, PendingKey};
 use crate::coherence::lease::StoreCondition;
-use crate::coherence::lookup::LeaseWait;
+use crate::coherence::leased_lookup::LeaseWait;
 use crate::coherence::reload::{Reload, ReloadProgress};
-use crate::envelope::{Head, Id};
+use crate::value::envelope::{Head, Id};
 
 /// What a refresh knows of a reload by another node that it waits for.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,12 +2,9 @@
 
 mod redis;
 
-use crate::cache::Cache;
-use crate::codec::Format;
 use crate::coherence::{CoherenceOptions, Coordinator, announcement};
-use crate::compression::{Compression, Packing};
-use crate::error::{BuildError, CacheError, check_ttl, without_password};
-use crate::local::LocalCache;
+use crate::handle::cache::Cache;
+use crate::handle::local::LocalCache;
 use crate::node::entry::weigh;
 use crate::node::guarded_tier::GuardedTier;
 use crate::node::key_counts::{self, KeyCounts};
@@ -18,9 +15,12 @@ use crate::node::observers::{Observers, OnError};
 use crate::node::trust::Trust;
 use crate::node::{Node, Settings};
 use crate::policy::{Policy, Prefer};
-use crate::random::Random;
+use crate::report::error::{BuildError, CacheError, check_ttl, without_password};
 use crate::tier::Tier;
 use crate::tier::redis::{Probe, RedisOptions, RedisTier};
+use crate::value::codec::Format;
+use crate::value::compression::{Compression, Packing};
+use crate::value::random::Random;
 use larder_engine::Clock;
 use larder_engine::fork::Process;
 use std::sync::atomic::AtomicBool;

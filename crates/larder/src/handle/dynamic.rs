@@ -3,11 +3,11 @@
 //! They are the operations of a [`View`] with the name `any`, which each call makes: one allocation. To save it, make a
 //! view once.
 
-use crate::cache::Cache;
-use crate::error::CacheError;
 use crate::fetch::{Fetch, FetchMulti};
+use crate::handle::cache::Cache;
 use crate::node::fetched::Fetched;
-use crate::reach::{Reach, Removal};
+use crate::report::error::CacheError;
+use crate::report::reach::{Reach, Removal};
 use crate::view::{View, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! The options of a [`Builder`] for Redis: its address, its user, its certificates and its connections.
 
 use super::Builder;
-use crate::error::BuildError;
+use crate::report::error::BuildError;
 #[cfg(feature = "tls")]
 use crate::tier::redis::RedisTls;
 use crate::tier::redis::{CredentialsSource, RedisCredentials, RedisOptions};

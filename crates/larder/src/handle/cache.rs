@@ -1,22 +1,22 @@
 //! The handle of a cache: it makes views and counters, invalidates tags, and shows what the cache does.
 
-use crate::absence;
-use crate::builder::Builder;
-use crate::codec::Codec;
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
-use crate::envelope::MAX_TAG_BYTES;
-use crate::error::CacheError;
-use crate::events::Event;
+use crate::handle::builder::Builder;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
-use crate::raw::{Counters, RawView};
-use crate::reach::{Reach, Removal};
-use crate::schema;
+use crate::report::error::CacheError;
+use crate::report::events::Event;
+use crate::report::reach::{Reach, Removal};
+use crate::report::stats::CacheStats;
 use crate::shared::SharedView;
-use crate::stats::CacheStats;
+use crate::value::absence;
+use crate::value::codec::Codec;
+use crate::value::envelope::MAX_TAG_BYTES;
+use crate::value::schema;
 use crate::view::View;
+use crate::view::raw::{Counters, RawView};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Envelopes of this version stay readable. All other bytes are a miss with a reason.
 
 use super::*;
-use crate::codec::{self, Codec, Format, Raw};
-use crate::compression::Compression;
+use crate::value::codec::{self, Codec, Format, Raw};
+use crate::value::compression::Compression;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -29,7 +29,7 @@
 //! A new field needs a new version, and a version reads no other: version 1 had no deadline. Unknown or damaged bytes are
 //! a miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
 
-use crate::compression::{Packed, Packing};
+use crate::value::compression::{Packed, Packing};
 use std::ops::Range;
 use std::time::Duration;
 use twox_hash::XxHash3_64;
@@ -200,7 +200,7 @@ pub enum Unreadable {
 pub enum EncodeError {
     /// The codec cannot encode the value.
     #[error("the value cannot be encoded: {0}")]
-    Codec(#[source] crate::codec::CodecError),
+    Codec(#[source] crate::value::codec::CodecError),
     /// The encoded value is longer than [`Builder::max_value_bytes`](crate::Builder::max_value_bytes).
     #[error("the value has {bytes} bytes encoded; at most {limit} are allowed")]
     TooLarge {
@@ -221,7 +221,7 @@ pub enum EncodeError {
 pub(crate) fn seal(
     meta: &Meta,
     packing: &Packing,
-    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), crate::codec::CodecError>,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), crate::value::codec::CodecError>,
 ) -> Result<Vec<u8>, EncodeError> {
     check_tags(&meta.tags)?;
     let mut bytes = Vec::with_capacity(128);

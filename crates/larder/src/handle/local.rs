@@ -1,8 +1,8 @@
 //! A cache in memory only, for values of any type.
 
-use crate::cache::Cache;
-use crate::codec::Unencoded;
-use crate::schema;
+use crate::handle::cache::Cache;
+use crate::value::codec::Unencoded;
+use crate::value::schema;
 use crate::view::View;
 use std::ops::Deref;
 

@@ -1,0 +1,6 @@
+//! The handle of a cache, its builder, and the handles with fewer or untyped calls.
+
+pub(crate) mod builder;
+pub(crate) mod cache;
+mod dynamic;
+pub(crate) mod local;
