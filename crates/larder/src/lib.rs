@@ -93,9 +93,9 @@ pub use tier::redis::RedisCredentials;
 pub use tier::redis::RedisTls;
 #[doc(hidden)]
 pub use value::codec::stored;
-pub use value::codec::{Codec, CodecError, Format, Raw};
+pub use value::codec::{Codec, Format, Raw};
 pub use value::compression::Compression;
-pub use value::envelope::{EncodeError, Unreadable};
+pub use value::format::{CodecError, EncodeError, Unreadable};
 pub use value::schema::Schema;
 #[doc(hidden)]
 pub use value::schema::mix_schema;

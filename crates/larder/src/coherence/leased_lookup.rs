@@ -7,7 +7,8 @@ use crate::node::ledger::{members_of, untagged_members};
 use crate::node::validity::Proof;
 use crate::report::error::CacheError;
 use crate::tier::{KeyContent, Lookup};
-use crate::value::envelope::{Head, Id};
+use crate::value::envelope::Head;
+use crate::value::format::Id;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 

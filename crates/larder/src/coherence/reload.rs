@@ -19,7 +19,8 @@
 use super::Coordinator;
 use super::lease::{LEASE_TTL, StoreCondition, StoreRequest};
 use crate::tier::{CasAction, CompareAndSet, Expiry};
-use crate::value::envelope::{Head, Id};
+use crate::value::envelope::Head;
+use crate::value::format::Id;
 
 /// Who loads a value again.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
 use super::BulkOutcome;
-use super::refresh::OtherReload;
+use super::other_reload::OtherReload;
 use super::view_state::ViewState;
 use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
@@ -14,7 +14,8 @@ use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
 use crate::node::sealing::OpenedEntry;
 use crate::report::error::FetchError;
-use crate::value::envelope::{Head, Id};
+use crate::value::envelope::Head;
+use crate::value::format::Id;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;

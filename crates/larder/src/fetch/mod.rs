@@ -21,6 +21,7 @@ mod completion;
 mod load_batch;
 pub(crate) mod loader;
 mod multi;
+mod other_reload;
 mod refresh;
 pub(crate) mod view_state;
 mod waiting;

@@ -3,7 +3,6 @@
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
-use crate::handle::builder::Builder;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
 use crate::report::error::CacheError;
@@ -52,17 +51,6 @@ const MAX_PATH_BYTES: usize = MAX_TAG_BYTES - SPACE_TAG.len();
 impl Cache {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
         Cache { coordinator: Arc::new(coordinator), space: None }
-    }
-
-    /// Starts the options of a cache. The namespace separates it from others in the same Redis: a name without `:`.
-    pub fn builder(namespace: &str) -> Builder {
-        Builder::new(namespace)
-    }
-
-    /// A cache that stores no values: every fetch loads, every read misses, [`View::add`] returns false. Counters count, in
-    /// memory.
-    pub fn null() -> Cache {
-        Builder::new("null").ttl(Duration::from_secs(1)).enabled(false).build().expect("valid options")
     }
 
     /// A part of this namespace, or of this part: the same tiers and capacity, and its own views. [`Cache::clear`] on

@@ -2,7 +2,8 @@
 
 use crate::key::MemoryKey;
 use crate::policy::Lifetime;
-use crate::value::envelope::{Id, millis};
+use crate::value::envelope::millis;
+use crate::value::format::Id;
 use larder_engine::Ttl;
 use std::any::Any;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::key::glob::Glob;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
-use crate::value::envelope::Id;
+use crate::value::format::Id;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The errors that callers get.
 
 use crate::tier::TierError;
-use crate::value::envelope::EncodeError;
+use crate::value::format::EncodeError;
 use larder_engine::MAX_TTL;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The events of a cache, for its watchers.
 
-use crate::value::envelope::Unreadable;
+use crate::value::format::Unreadable;
 use std::sync::OnceLock;
 use tokio::sync::broadcast;
 

@@ -11,7 +11,7 @@ use crate::policy::Lifetime;
 use crate::report::error::CacheError;
 use crate::report::events::{Event, EventKey};
 use crate::task::in_task;
-use crate::value::envelope::Id;
+use crate::value::format::Id;
 use crate::view::WriteOptions;
 use std::sync::Arc;
 use std::time::Duration;

@@ -246,7 +246,7 @@ impl SharedView {
         &self,
         load: &LoadStart,
         bytes: &[u8],
-    ) -> Option<(SharedValue, Option<crate::value::envelope::Id>)> {
+    ) -> Option<(SharedValue, Option<crate::value::format::Id>)> {
         let node = self.node();
         let OpenedEntry { entry, validity, .. } =
             node.open(&self.0.config, &load.redis_key, bytes, &load.state).await?;

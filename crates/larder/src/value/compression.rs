@@ -1,6 +1,6 @@
 //! Compression of payloads. Decompression is bounded, because bytes from Redis may claim any length.
 
-use crate::value::envelope::Unreadable;
+use crate::value::format::Unreadable;
 use std::borrow::Cow;
 
 #[cfg(feature = "lz4")]

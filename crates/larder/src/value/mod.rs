@@ -4,5 +4,6 @@ pub(crate) mod absence;
 pub(crate) mod codec;
 pub(crate) mod compression;
 pub(crate) mod envelope;
+pub(crate) mod format;
 pub(crate) mod random;
 pub(crate) mod schema;

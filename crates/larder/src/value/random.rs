@@ -3,7 +3,7 @@
 //! No generator of this process is between them and the operating system: a fork copies a generator, and two children would
 //! draw the same ids. To each other their invalidations would be their own, which are known and ignored.
 
-use crate::value::envelope::Id;
+use crate::value::format::Id;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The source of ids, of the node's origin and of jitter.

@@ -34,19 +34,7 @@ pub(super) const HOUSES: &[House] = &[
             ("shared", &["shared"]),
             ("handles", &["handle"]),
         ],
-        exceptions: &[
-            Exception::Circle { files: &["fetch/load_batch.rs", "fetch/refresh.rs"] },
-            Exception::Circle { files: &["handle/builder/mod.rs", "handle/cache.rs", "handle/local.rs"] },
-            Exception::Circle { files: &["tier/redis/address.rs", "tier/redis/connect.rs"] },
-            Exception::Circle {
-                files: &[
-                    "value/codec/mod.rs",
-                    "value/compression.rs",
-                    "value/envelope/mod.rs",
-                    "value/random.rs",
-                ],
-            },
-        ],
+        exceptions: &[],
     },
     House {
         name: "larder-links",

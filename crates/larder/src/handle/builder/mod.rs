@@ -290,6 +290,19 @@ impl Builder {
     }
 }
 
+impl Cache {
+    /// Starts the options of a cache. The namespace separates it from others in the same Redis: a name without `:`.
+    pub fn builder(namespace: &str) -> Builder {
+        Builder::new(namespace)
+    }
+
+    /// A cache that stores no values: every fetch loads, every read misses, [`View::add`] returns false. Counters count, in
+    /// memory.
+    pub fn null() -> Cache {
+        Builder::new("null").ttl(Duration::from_secs(1)).enabled(false).build().expect("valid options")
+    }
+}
+
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("namespace", &self.namespace).finish_non_exhaustive()

@@ -3,8 +3,8 @@
 //! The host is resolved, and the credentials are asked for, each time that a connection is opened: a rented server
 //! changes both while its clients run.
 
-use super::connect::{hello_field, send};
 use super::credentials::CredentialsSource;
+use super::exchange::{hello_field, send};
 use super::values::text;
 use crate::tier::redis::RedisOptions;
 use crate::tier::{ServerId, TierError};

@@ -2,10 +2,11 @@
 //! one.
 
 use super::address::{Address, Open};
+use super::exchange::{Failed, send};
 use crate::tier::{ServerId, TierError};
 use parking_lot::Mutex;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{Cmd, Pipeline, RedisError, Value};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, Value};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
@@ -13,15 +14,6 @@ use tokio::sync::Semaphore;
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
 /// connection must not be executed after later ones.
 const MAX_TIMEOUTS: u32 = 3;
-
-pub(super) fn hello_field(hello: &Value, name: &str) -> Option<Value> {
-    let Value::Map(fields) = hello else { return None };
-    let found = fields.iter().find(|(key, _)| {
-        matches!(key, Value::BulkString(key) if key == name.as_bytes())
-            || matches!(key, Value::SimpleString(key) if key == name)
-    });
-    found.map(|(_, value)| value.clone())
-}
 
 /// One connection, which is opened when it is needed, and again when it is lost.
 #[derive(Default)]
@@ -231,38 +223,4 @@ impl Slot {
 /// Whether the reply is that of a replica to a write.
 fn is_from_replica(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "READONLY")
-}
-
-/// Why a pipeline has no replies.
-#[derive(Debug)]
-pub(super) enum Failed {
-    /// The connection is closed.
-    Broken(String),
-    /// The reply may still come.
-    TimedOut(String),
-}
-
-impl From<RedisError> for Failed {
-    fn from(error: RedisError) -> Self {
-        match error.is_timeout() {
-            true => Failed::TimedOut(error.to_string()),
-            false => Failed::Broken(error.to_string()),
-        }
-    }
-}
-
-impl From<Failed> for TierError {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Broken(reason) => TierError::Disconnected(reason),
-            Failed::TimedOut(reason) => TierError::NoReply(reason),
-        }
-    }
-}
-
-pub(super) async fn send(
-    connection: &mut MultiplexedConnection,
-    pipeline: &Pipeline,
-) -> Result<Vec<Value>, Failed> {
-    connection.send_packed_commands(pipeline, 0, pipeline.len()).await.map_err(Failed::from)
 }

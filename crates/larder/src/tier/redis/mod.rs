@@ -16,6 +16,7 @@ mod batches;
 mod compare_and_set;
 mod connect;
 mod credentials;
+mod exchange;
 mod ledger;
 mod lookup;
 mod pulse;

@@ -1,6 +1,6 @@
 //! Heartbeats: what a node asks about the server again and again, in one round trip.
 
-use super::connect::hello_field;
+use super::exchange::hello_field;
 use super::values::{checked, stamp, text, time_micros};
 use crate::tier::{Marker, Pulse, ServerId, SubscribeOptions, TierError};
 use redis::{Pipeline, Value};

@@ -2,7 +2,7 @@
 
 use super::RedisTier;
 use super::address::{Address, Open};
-use super::connect::send;
+use super::exchange::send;
 use super::pulse;
 use super::values::{checked, text};
 use crate::tier::{

@@ -3,14 +3,12 @@
 
 use crate::unwind::caught;
 use crate::value::compression::Packing;
-use crate::value::envelope::{self, EncodeError, Meta, Unreadable};
+use crate::value::envelope::{self, Meta};
+use crate::value::format::{CodecError, EncodeError, Unreadable};
 use crate::value::schema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
-
-/// Why a codec cannot encode or decode.
-pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Turns values of one type into bytes and back. A panic counts as an error.
 ///

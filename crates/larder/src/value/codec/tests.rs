@@ -99,7 +99,7 @@ fn encode_error_contains_reason_of_codec() {
         }
     }
     let meta = Meta {
-        id: envelope::Id([0; 16]),
+        id: crate::value::format::Id([0; 16]),
         deadline_ms: 0,
         codec: 0,
         negative: false,

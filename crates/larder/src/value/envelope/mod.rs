@@ -30,6 +30,7 @@
 //! a miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
 
 use crate::value::compression::{Packed, Packing};
+use crate::value::format::{CodecError, EncodeError, Id, Unreadable};
 use std::ops::Range;
 use std::time::Duration;
 use twox_hash::XxHash3_64;
@@ -55,10 +56,6 @@ const NEGATIVE_BIT: u8 = 0b100;
 pub(crate) const MAX_TAGS: usize = 64;
 /// The most bytes of a tag.
 pub(crate) const MAX_TAG_BYTES: usize = 255;
-
-/// The identity of a load: of its lease and of its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Id(pub(crate) [u8; 16]);
 
 /// The parsed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,81 +144,11 @@ pub(crate) struct Meta {
     pub(crate) tags: Vec<Box<str>>,
 }
 
-/// Why bytes in Redis are no value. The lookup is a miss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unreadable {
-    /// Another program wrote the bytes.
-    #[error("not written by larder")]
-    Foreign,
-    /// Another version of the library wrote them.
-    #[error("envelope version {0} is unknown")]
-    Version(u8),
-    /// Neither a value nor a lease.
-    #[error("kind {0} is unknown")]
-    Kind(u8),
-    /// The bytes are a lease: a load is running.
-    #[error("a lease, not a value")]
-    Lease,
-    /// There are fewer or more bytes than the envelope says.
-    #[error("the length does not match the envelope")]
-    Length,
-    /// The checksum is wrong.
-    #[error("the bytes are damaged")]
-    Damaged,
-    /// This version does not know one of the flags.
-    #[error("flags {0:#04x} are unknown")]
-    Flags(u8),
-    /// This build does not have the compression of the value. Enable its feature.
-    #[error("compression {0} is not built in")]
-    Compression(u8),
-    /// The value is longer than [`Builder::max_value_bytes`](crate::Builder::max_value_bytes).
-    #[error("the value has {bytes} bytes; at most {limit} are allowed")]
-    TooLarge {
-        /// Its length by the envelope.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The value type had another shape or another schema number when the value was written.
-    #[error("the value type has another schema")]
-    Schema,
-    /// The codec of the view does not read the bytes of this codec.
-    #[error("the view does not read codec {0}")]
-    Codec(u8),
-    /// The codec could not decode the payload.
-    #[error("the payload cannot be decoded")]
-    Decode,
-}
-
-/// Why a value cannot be stored. A load still returns it to its callers.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// The codec cannot encode the value.
-    #[error("the value cannot be encoded: {0}")]
-    Codec(#[source] crate::value::codec::CodecError),
-    /// The encoded value is longer than [`Builder::max_value_bytes`](crate::Builder::max_value_bytes).
-    #[error("the value has {bytes} bytes encoded; at most {limit} are allowed")]
-    TooLarge {
-        /// Its encoded length.
-        bytes: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The entry, or the invalidation, has more than 64 tags, the view's included.
-    #[error("there are {0} tags; at most 64 are allowed, those of the view included")]
-    Tags(usize),
-    /// A tag is longer than 255 bytes.
-    #[error("tag {0:?} has more than 255 bytes")]
-    Tag(Box<str>),
-}
-
 /// Writes an envelope around the bytes that `encode` appends. Compresses them if that makes them smaller.
 pub(crate) fn seal(
     meta: &Meta,
     packing: &Packing,
-    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), crate::value::codec::CodecError>,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>,
 ) -> Result<Vec<u8>, EncodeError> {
     check_tags(&meta.tags)?;
     let mut bytes = Vec::with_capacity(128);
