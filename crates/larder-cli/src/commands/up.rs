@@ -25,6 +25,8 @@ use crate::process::supervisor::{Stop, Supervisor};
 use anyhow::Result;
 use larder_admin::{Registry, Token};
 use larder_links::Links;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::pin::pin;
@@ -147,15 +149,10 @@ fn own_url(address: SocketAddr, password: &Option<String>) -> String {
 }
 
 /// A text as one part of a URL.
-pub(crate) fn percent_encode(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
+pub(crate) fn percent_encode(text: &str) -> impl Display {
+    /// All but the unreserved characters (RFC 3986, section 2.3).
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, RESERVED)
 }
 
 /// The lines that are printed once everything is bound.
