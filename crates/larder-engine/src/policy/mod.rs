@@ -91,12 +91,26 @@ pub(crate) trait Entries {
     fn prefetch(&self, _id: u32) {}
 }
 
+// The mark of an entry. A hit changes the two low bits alone, so that it needs no lock of the policy.
+//
+//      bit   3      2       1   0
+//          ┌──────┬───────┬───────┐
+//          │ USED │IN_MAIN│ hits  │
+//          └──────┴───────┴───────┘
+//            0      0       h       in the window, h hits since it came
+//            0      1       h       in main, h hits since the hand has passed
+//            1      1       h       in main, and the hand has taken hits before
+//            1      0       h       in no queue, since it may not be evicted; or in the window, after it has lost its
+//                                   contest, until the shard removes it
+//
+// Policies with one queue leave the two upper bits at zero.
+
 /// The highest hit count of a mark, in its low two bits, for policies that count hits.
 const MAX_HITS: u8 = 3;
-/// The bit of a mark that tells in which of two queues its entry is, for policies that have two.
+/// The entry is in the second of two queues, for policies that have two.
 const IN_MAIN: u8 = 4;
-/// The bit of a mark that tells that the CLOCK hand has taken hits of its entry, for policies that observe this. An entry that
-/// is not in main has it only on its way out.
+/// The CLOCK hand has taken hits of the entry, for policies that observe this. See the table for what it means without
+/// `IN_MAIN`.
 const USED: u8 = 8;
 /// The mark of an entry that the policy does not have, beside its hits.
 pub(crate) const NOT_QUEUED: u8 = USED;
