@@ -87,4 +87,6 @@ mod pages {
     struct Testing;
     #[doc = include_str!("../../../docs/responses.md")]
     struct Responses;
+    #[doc = include_str!("../../../docs/use-sessions.md")]
+    struct UseSessions;
 }
