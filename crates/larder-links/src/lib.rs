@@ -89,4 +89,6 @@ mod pages {
     struct Responses;
     #[doc = include_str!("../../../docs/use-sessions.md")]
     struct UseSessions;
+    #[doc = include_str!("../../../docs/use-page-cache.md")]
+    struct UsePageCache;
 }
