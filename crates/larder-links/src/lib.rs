@@ -91,4 +91,6 @@ mod pages {
     struct UseSessions;
     #[doc = include_str!("../../../docs/use-page-cache.md")]
     struct UsePageCache;
+    #[doc = include_str!("../../../docs/use-rate-limits.md")]
+    struct UseRateLimits;
 }
