@@ -93,4 +93,6 @@ mod pages {
     struct UsePageCache;
     #[doc = include_str!("../../../docs/use-rate-limits.md")]
     struct UseRateLimits;
+    #[doc = include_str!("../../../docs/from-moka.md")]
+    struct FromMoka;
 }
