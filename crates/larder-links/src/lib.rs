@@ -95,4 +95,6 @@ mod pages {
     struct UseRateLimits;
     #[doc = include_str!("../../../docs/from-moka.md")]
     struct FromMoka;
+    #[doc = include_str!("../../../docs/from-redis.md")]
+    struct FromRedis;
 }
