@@ -97,4 +97,6 @@ mod pages {
     struct FromMoka;
     #[doc = include_str!("../../../docs/from-redis.md")]
     struct FromRedis;
+    #[doc = include_str!("../../../docs/from-rails-cache.md")]
+    struct FromRailsCache;
 }
