@@ -99,4 +99,6 @@ mod pages {
     struct FromRedis;
     #[doc = include_str!("../../../docs/from-rails-cache.md")]
     struct FromRailsCache;
+    #[doc = include_str!("../../../docs/from-fusioncache.md")]
+    struct FromFusionCache;
 }
