@@ -71,6 +71,8 @@ mod pages {
     struct Connections;
     #[doc = include_str!("../../../docs/engine.md")]
     struct Engine;
+    #[doc = include_str!("../../../docs/engine-design.md")]
+    struct EngineDesign;
     #[doc = include_str!("../../../docs/stampede.md")]
     struct Stampede;
     #[doc = include_str!("../../../docs/coherence.md")]

@@ -8,7 +8,7 @@
 //!                          └─► timing[slot]    deadline, last use; only in caches whose entries expire
 //! ```
 //!
-//! `docs/engine.md` has the ledger of bytes.
+//! `docs/engine-design.md` has the ledger of bytes.
 
 pub(crate) mod budget;
 mod memory;
