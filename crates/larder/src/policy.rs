@@ -4,8 +4,8 @@ use crate::value::random::Random;
 use larder_engine::MAX_TTL;
 use std::time::Duration;
 
-/// What comes first while Redis is lost for longer than [`Builder::disconnected`](crate::Builder::disconnected). Then
-/// other nodes may have invalidated what this one has in memory.
+/// The priority while Redis is lost for longer than [`Builder::disconnected`](crate::Builder::disconnected). By then other
+/// nodes may have invalidated entries of this node's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Prefer {
@@ -61,9 +61,9 @@ impl Policy {
         self
     }
 
-    /// How long a negative value, a remembered absence, is fresh. Negative is what serde serializes as none, such as
-    /// `None`, and what [`View::with_negative`](crate::View::with_negative) accepts; a view with a codec of its own has
-    /// only the latter. Default: `ttl`.
+    /// How long a negative value, a remembered absence, is fresh. A value is negative if serde serializes it as none, as it
+    /// does `None`, or if [`View::with_negative`](crate::View::with_negative) accepts it. In a view with a codec of its own
+    /// only the latter counts. Default: `ttl`.
     pub const fn negative_ttl(mut self, ttl: Duration) -> Self {
         self.negative_ttl = Some(ttl);
         self
@@ -105,7 +105,7 @@ impl Policy {
         self
     }
 
-    /// This policy; what it leaves open the wider one decides.
+    /// This policy, with the times of `wider` where this one sets none.
     pub const fn or(self, wider: Policy) -> Self {
         const fn time(narrow: Option<Duration>, wide: Option<Duration>) -> Option<Duration> {
             if narrow.is_some() { narrow } else { wide }

@@ -148,8 +148,8 @@ impl<K: ?Sized, V> BulkCx<K, V> {
 }
 
 impl<K: CacheKey + ?Sized, V> BulkCx<K, V> {
-    /// The context of one key: options for its value, which come before those of all keys, and its stale value. For a
-    /// key that the loader was not called for, it has no effect.
+    /// The context of one key: its stale value, and options for its value, which take precedence over the options for all
+    /// keys. It has no effect for a key that the loader was not called for.
     pub fn of(&self, key: &K) -> LoadCx<V> {
         self.keys.get(KeyBuf::of(key).as_bytes()).cloned().unwrap_or_else(|| LoadCx::new(None))
     }

@@ -126,7 +126,7 @@ where
         self
     }
 
-    /// The times and timeouts of this fetch. The view decides what the policy leaves open.
+    /// The times and timeouts of this fetch. Times that the policy does not set are the view's.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.ttl = policy.ttl.or(self.ttl);
         let options = self.options.get_or_insert_default();
@@ -146,14 +146,15 @@ where
         self
     }
 
-    /// Loads even if there is a fresh value. Other calls on this node get that value until the new one is stored; other
-    /// nodes that have it in memory, until its time to live is over. A [`delete`](crate::View::delete) reaches all nodes.
+    /// Loads even if there is a fresh value. Other calls on this node get that value until the new one is stored. Other
+    /// nodes that have it in memory serve it until its time to live is over. A [`delete`](crate::View::delete) reaches all
+    /// nodes.
     ///
-    /// The value comes from a loader that began after this call, or was written meanwhile. A load of the key that is
-    /// running, here or on another node, is awaited first, at most for [`lease_wait`](crate::Builder::lease_wait); then
-    /// this one runs beside it, and of both values the one whose loader began later stays. All refreshes that waited for
-    /// the same load share the next one. A refresh has no [`soft_timeout`](crate::Policy::soft_timeout), since the value
-    /// that it asks for is none that there is.
+    /// The value comes from a loader that began after this call, or was written meanwhile. If a load of the key is running,
+    /// here or on another node, the refresh first waits for it, at most for [`lease_wait`](crate::Builder::lease_wait).
+    /// Then it loads beside it, and the value whose loader began later stays. All refreshes that waited for the same load
+    /// share the next one. A refresh has no [`soft_timeout`](crate::Policy::soft_timeout), since it asks for a value that
+    /// does not exist yet.
     ///
     /// If the load fails, a fresh value stays as it was. The caller gets it as a stale one if it has a grace period, and
     /// the error if not.

@@ -50,7 +50,7 @@ where
         self
     }
 
-    /// The times and timeouts of this fetch. The view decides what the policy leaves open.
+    /// The times and timeouts of this fetch. Times that the policy does not set are the view's.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy.or(self.policy);
         self
@@ -75,15 +75,13 @@ where
     /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
     /// The loader returns a map or a list of pairs. A key that it leaves out has no value: its outcome is `Ok(None)`, and
-    /// nothing is stored for it, unless [`FetchMulti::absent`] says what to store. Callers that wait for the same keys by bulk
-    /// loaders of their own share that outcome. Values of other keys are dropped, since no
-    /// lease covers them. The options that the loader sets in its context apply to all values, and those that it sets in
-    /// [`BulkCx::of`] to one.
+    /// nothing is stored for it, unless [`FetchMulti::absent`] says what to store. Callers that wait for the same keys with
+    /// bulk loaders of their own share that outcome. Values of other keys are dropped, since no lease covers them. Options
+    /// that the loader sets in its context apply to all values; options that it sets in [`BulkCx::of`] apply to one.
     ///
     /// The loader is called once, in a task of its own, with the keys that no tier has and no other caller loads; if there
-    /// are none, it is not called. It
-    /// is called again only for keys that another caller or another node was loading, and did not load. Cost: one round
-    /// trip to Redis before the load and one after it, for each 500 keys.
+    /// are none, it is not called. It is called again only for keys that another caller or node was loading and did not
+    /// load. Cost: one round trip to Redis before the load and one after it, for each 500 keys.
     ///
     /// Cancel safe: the load continues if the caller is dropped.
     ///

@@ -123,7 +123,7 @@ impl Cache {
     }
 
     /// Bytes as other programs read and write them. They are stored in Redis only, and no promise covers them. No view may
-    /// have the same name: what it has in memory would not follow them.
+    /// have the same name: its entries in memory would not follow changes of the bytes.
     ///
     /// # Panics
     /// If the name is empty or contains a `:` or a `/`.
@@ -218,13 +218,14 @@ impl Cache {
     /// for each 500 that match; and a walk through the memory of each node. An invalidation of a tag takes one round
     /// trip.
     ///
-    /// The pattern is that of Redis: `*` stands for any bytes, `?` for one byte, `[a-c]` and `[^a-c]` for one byte of a
-    /// class or not of it, and `\` makes the next character a literal one. A character beyond ASCII is several bytes.
+    /// The pattern is that of Redis: `*` matches any bytes, `?` one byte, `[a-c]` and `[^a-c]` one byte in or outside of a
+    /// class, and `\` makes the next character literal. A character beyond ASCII is several bytes.
     ///
     /// # Errors
-    /// [`CacheError::Pattern`] if the nodes and Redis might not agree on what matches, or if the comparison of one key may
+    /// [`CacheError::Pattern`] if the nodes and Redis might match differently, or if the comparison of one key may
     /// take long: a class with characters beyond ASCII, more than 1,000 stars or classes, or more than 256 characters
-    /// between two stars that are not all literal. Nothing is deleted then. And as [`Cache::invalidate_tags`].
+    /// between two stars that are not all literal. Nothing is deleted then. Other errors are those of
+    /// [`Cache::invalidate_tags`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -240,8 +241,8 @@ impl Cache {
     }
 
     /// Waits until Redis has confirmed every invalidation of this node, at most for `limit`. Returns how many are still
-    /// pending. A process calls it before it ends: pending invalidations end with it, and other nodes may then serve
-    /// what they were about for the rest of its time to live.
+    /// pending. Call it before the process ends. Pending invalidations end with the process, and other nodes may then serve
+    /// the invalidated values for the rest of their time to live.
     ///
     /// The cache can be used during the call and after it.
     ///

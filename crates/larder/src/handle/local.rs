@@ -9,8 +9,8 @@ use std::ops::Deref;
 /// A [`Cache`] without Redis. Its values are never encoded, so they need no serde. Made by
 /// [`Builder::build_local`](crate::Builder::build_local). Cheap to clone.
 ///
-/// It has all calls of a [`Cache`], to which it derefs. A value weighs its own size, without what it points to; give the
-/// view a [weigher](View::with_weigher), or bound the cache by [entries](crate::Builder::memory_entries).
+/// It has all calls of a [`Cache`], to which it derefs. A value weighs its own size, without the memory that it points to:
+/// give the view a [weigher](View::with_weigher), or bound the cache by [entries](crate::Builder::memory_entries).
 ///
 /// # Examples
 /// ```

@@ -63,8 +63,8 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// Why a call did nothing, or why it is not known whether Redis did what it was asked. Of an invalidation that is in effect
-/// on this node and queued no caller gets one: it returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued), and
+/// Why a call did nothing, or why it is unknown whether Redis executed it. An invalidation that is in effect on this node
+/// and queued returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued) and no error;
 /// [`Builder::on_error`](crate::Builder::on_error) gets the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -97,8 +97,8 @@ pub enum CacheError {
     /// The operation needs Redis, and the cache has none. Build it with [`Builder::redis`](crate::Builder::redis).
     #[error("the cache has no redis")]
     NoRedis,
-    /// This process inherited the cache through a fork: its connections and its tasks are those of the parent. Nothing was
-    /// done. Build another cache in this process.
+    /// This process inherited the cache through a fork: its connections and tasks belong to the parent. Nothing was done.
+    /// Build another cache in this process.
     #[error("this process inherited the cache through a fork; build another one in it")]
     Forked,
 }

@@ -83,7 +83,7 @@ pub enum Event {
         /// How many invalidations of the last minute are replayed.
         replayed: usize,
     },
-    /// The server lacks what coherent nodes need: the cache is coherent on one node only.
+    /// The server lacks commands that coherent nodes need: the cache is coherent on one node only.
     OneNode,
     /// Redis has a memory limit and evicts any key, so also the ledger of tags. Everything is loaded again then. Give it
     /// memory enough, or a policy that evicts only keys with a time to live, such as `volatile-lru`.

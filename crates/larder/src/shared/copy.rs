@@ -44,7 +44,7 @@ impl SharedCopy {
         self.state.tags.iter().map(|tag| size_of_val(tag) + tag.len()).sum()
     }
 
-    /// The tags, those of the view included.
+    /// The tags, including the tags of the view.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.state.tags.iter().map(|tag| &**tag)
     }
@@ -68,7 +68,7 @@ impl KeyPosition {
     }
 }
 
-/// The moment at which a caller has asked, and what this node knew then; see [`SharedView::validity_for`].
+/// The moment of a caller's request, with this node's knowledge at that time; see [`SharedView::validity_for`].
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMoment {
     at: Duration,
@@ -82,12 +82,11 @@ impl SharedView {
         SharedMoment { at: node.now(), epoch: node.ledger.epoch() }
     }
 
-    /// As [`SharedView::validity`], for a caller that has asked at this moment and has waited since: it may also have the
-    /// bytes of a load that began later, or at most `max_lag` before, unless this node knows of an invalidation between
-    /// the two. So callers that wait for one load all get its bytes, also while Redis does not reply.
+    /// As [`SharedView::validity`], for a caller that asked at this moment and has waited since. It may also get the bytes
+    /// of a load that began later, or at most `max_lag` earlier, unless this node knows of an invalidation between the two.
+    /// So all callers that wait for one load get its bytes, also while Redis does not reply.
     ///
-    /// Cost: that of [`SharedView::validity`], and a shared lock if this node has learnt of an invalidation since the load
-    /// began.
+    /// Cost: as [`SharedView::validity`], and a shared lock if this node has heard of an invalidation since the load began.
     pub fn validity_for(&self, copy: &SharedCopy, asked: SharedMoment) -> Validity {
         let (node, state) = (self.node(), &copy.state);
         match self.validity(copy) {

@@ -19,10 +19,10 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The right to load the bytes of a key. The lease in Redis is renewed for as long as this exists. Dropping it releases
-/// the lease: the next caller, on whatever node, loads.
+/// The right to load the bytes of a key. The lease in Redis is renewed while this exists. Dropping it releases the lease:
+/// the next caller on any node loads.
 ///
-/// Some leases are of this process only, after a failure of Redis or a wait in vain: then [`SharedLease::commit`] stores
+/// After a failure of Redis, or a wait in vain, a lease belongs to this process only: then [`SharedLease::commit`] stores
 /// nothing in Redis.
 #[derive(Debug)]
 #[must_use = "dropping a lease gives up the load"]
@@ -51,7 +51,8 @@ pub enum Committed {
     Everywhere(SharedCopy),
     /// Only this node has them: Redis did not store them, or may not.
     Here(SharedCopy),
-    /// The key was invalidated during the load, or this process inherited the cache through a fork: the bytes may be given to those who waited, and must not be kept.
+    /// The key was invalidated during the load, or this process inherited the cache through a fork: callers that waited may
+    /// get the bytes, but the bytes must not be kept.
     Refused,
 }
 
@@ -62,7 +63,7 @@ impl SharedLease {
         self.condition.id().map(|Id(bytes)| u128::from_le_bytes(bytes))
     }
 
-    /// What judges the bytes of this load while Redis does not have them: those of a load that is still running, or that
+    /// The copy that judges the bytes of this load while Redis does not have them: while the load is running, or if they
     /// are kept on this node only. It is dead after an invalidation since the start of the load.
     pub fn copy(&self, options: &WriteOptions) -> SharedCopy {
         self.unconfirmed(self.copy_as(None, self.lifetime(options), self.tags(options)))
@@ -101,7 +102,7 @@ impl SharedLease {
 
     /// Stores the loaded bytes in Redis and ends the lease. The caller keeps its bytes with the returned copy.
     ///
-    /// Options that are left open are those of the cache, as [`Builder::ttl`](crate::Builder::ttl). Bytes with more than
+    /// Options that are not set are those of the cache, such as [`Builder::ttl`](crate::Builder::ttl). Bytes with more than
     /// 64 tags, or longer than [`Builder::max_value_bytes`](crate::Builder::max_value_bytes), stay on this node.
     ///
     /// Cost: one round trip, and a copy of the bytes.

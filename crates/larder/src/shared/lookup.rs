@@ -197,8 +197,8 @@ impl SharedView {
         }
     }
 
-    /// A load that other nodes do not know of: nobody waits for it, and [`commit`](SharedLease::commit) does not store its
-    /// bytes in Redis; that of a [later lease](SharedLease::also) does. Its copy is judged as any other.
+    /// A load that other nodes do not know of: they do not wait for it, and [`commit`](SharedLease::commit) does not store
+    /// its bytes in Redis. The `commit` of a [later lease](SharedLease::also) does. Its copy is judged like any other.
     ///
     /// Cost: none while this node receives announcements, else one round trip.
     ///

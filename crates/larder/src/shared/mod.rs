@@ -42,9 +42,9 @@ const COMPARISONS: usize = 64;
 /// Bytes that nodes share through Redis. The caller keeps its own copies, each with a [`SharedCopy`] that tells whether
 /// it may be served. Made by [`Cache::shared`](crate::Cache::shared). Cheap to clone.
 ///
-/// The [promise](crate#the-promise) covers copies as it covers memory: an invalidation of a key or a tag, and a clear,
-/// by any node and through any view, reaches every copy within `max_lag`, and a load that began before it is not stored.
-/// Without Redis each node is on its own, and so it is where the server lacks what coherent nodes need.
+/// The [promise](crate#the-promise) covers copies as it covers memory: an invalidation of a key or a tag, and a clear, by
+/// any node and through any view, reaches every copy within `max_lag`, and a load that began before it is not stored.
+/// Without Redis each node is alone; so it is if the server lacks commands that coherent nodes need.
 ///
 /// Concurrent fetches of one key by one node are not combined: the caller's store does that.
 ///
@@ -197,7 +197,7 @@ impl SharedView {
         }))
     }
 
-    /// Whether every entry of this view has the tag: it is the view's own, or that of a space above it.
+    /// Whether every entry of this view has the tag: it is a tag of the view itself, or of a space above it.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.0.config.tags.iter().any(|own| **own == *tag)
     }

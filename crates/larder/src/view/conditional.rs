@@ -63,12 +63,12 @@ where
         spawn_mutation(self.state.node(), adding).await
     }
 
-    /// Removes a key and returns its value. Of concurrent callers one gets it. While the cache is off, nobody does: the
-    /// key is removed.
+    /// Removes a key and returns its value. One of several concurrent callers gets it. While the cache is off, the key is
+    /// removed and no caller gets the value.
     ///
     /// # Errors
-    /// If Redis could not be asked: nothing has changed. If it was asked and did not confirm: nobody gets the value, the
-    /// key is removed on this node, and its removal is queued.
+    /// If Redis could not be asked, nothing has changed. If it was asked and did not confirm, no caller gets the
+    /// value, the key is removed on this node, and its removal is queued.
     ///
     /// # Panics
     /// Outside a tokio runtime.

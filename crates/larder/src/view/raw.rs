@@ -18,11 +18,11 @@ use std::time::Duration;
 /// They are stored in Redis only, or in memory if there is no Redis. They have a type of their own, so that a
 /// serialized value cannot be incremented.
 ///
-/// In memory a counter is an entry as any other: it ends with its time to live, and is evicted when memory is full. Then
-/// it starts at 0 again. Count what must not be lost in Redis, without eviction.
+/// In memory a counter is an entry like any other: it ends with its time to live, may be evicted when memory is full, and
+/// then starts at 0 again. If counts must not be lost, use a Redis without eviction.
 ///
-/// A view of the same name has the same keys: a counter is not added to a value, which stays, and a view neither reads
-/// a counter nor spares it when it writes or deletes. Give counters a name of their own.
+/// A view of the same name has the same keys: an increment of a value fails and the value stays. A view does not read a
+/// counter, but its writes replace it and its deletions remove it. Give counters a name of their own.
 pub struct Counters<K: ?Sized> {
     coordinator: Arc<Coordinator>,
     name: String,

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The options of a write or an add. The view decides what they leave open.
+/// The options of a write or an add. Options that are not set are the view's.
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are passed to a write"]
 pub struct WriteOptions {
@@ -39,7 +39,7 @@ impl WriteOptions {
         self
     }
 
-    /// The times of the value. The view decides what the policy leaves open.
+    /// The times of the value. Times that the policy does not set are the view's.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy.or(self.policy);
         self

@@ -92,8 +92,7 @@ impl Builder {
         self
     }
 
-    /// The capacity of the memory tier in entries, whatever their size, instead of bytes: 1 to 2^62. No value is
-    /// weighed.
+    /// The capacity of the memory tier in entries instead of bytes: 1 to 2^62. Values are not weighed.
     pub fn memory_entries(mut self, entries: u64) -> Self {
         self.capacity = Capacity::Entries(entries);
         self
@@ -160,9 +159,9 @@ impl Builder {
         self
     }
 
-    /// Called with the errors that no caller sees, because the cache answers without Redis: of lookups, of storing loaded
-    /// values, and of invalidations that are queued. Not with those of work that is done again anyway, as the renewal of a
-    /// lease: they are only counted and logged. It must not block; its panics are caught.
+    /// Called with the errors that no caller sees, because the cache answers without Redis: errors of lookups, of storing
+    /// loaded values, and of queued invalidations. Errors of work that is repeated anyway, such as the renewal of a lease,
+    /// are only counted and logged. It must not block; its panics are caught.
     pub fn on_error(mut self, on_error: impl Fn(&CacheError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
         self

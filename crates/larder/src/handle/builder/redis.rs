@@ -20,7 +20,7 @@ impl Builder {
         self
     }
 
-    /// The user and the password, in place of those of the address. Default: those of the address.
+    /// The user and the password. They replace the credentials in the address. Default: the credentials in the address.
     pub fn redis_user(mut self, credentials: RedisCredentials) -> Self {
         self.redis.credentials = CredentialsSource::Fixed(credentials);
         self

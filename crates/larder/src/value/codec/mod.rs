@@ -35,8 +35,8 @@ use std::borrow::Cow;
 /// }
 /// ```
 pub trait Codec<V>: Send + Sync + 'static {
-    /// The number that is stored with each value: 128 to 255 for codecs of the user, below that for those of this
-    /// crate. It is not checked: a codec with the number of another one is given its bytes.
+    /// The number that is stored with each value: 128 to 255 for codecs of the user, below that for those of this crate. It
+    /// is not checked: a codec with the number of another codec receives the bytes of that codec.
     fn id(&self) -> u8;
 
     /// Whether this codec reads the bytes of the codec with this number. Default: only its own.
