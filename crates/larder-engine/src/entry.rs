@@ -17,7 +17,7 @@ pub enum Ttl {
     After(Duration),
     /// Until this moment, in milliseconds on the cache's own clock ([`crate::Cache::now_ms`]).
     At(u64),
-    /// The deadline of the entry that is replaced; [`Ttl::Default`] if there is none.
+    /// The deadline of the replaced entry; [`Ttl::Default`] if no entry is replaced.
     Keep,
 }
 
@@ -28,8 +28,8 @@ pub enum Inserted<V> {
     New,
     /// The key had this value.
     Replaced(V),
-    /// Nothing was stored, and the former entry of the key was removed: a cache must not serve what its owner tried to
-    /// replace. If not all entries [may be evicted](crate::Evictable), the former entry stays.
+    /// Nothing was stored, and the former entry of the key was removed: a cache must not serve a value that its owner tried
+    /// to replace. If not all entries [may be evicted](crate::Evictable), the former entry stays.
     Refused {
         /// The value that was offered.
         value: V,

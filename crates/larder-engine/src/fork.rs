@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How many forks separate this process from the first one that asked for [`Process::current`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// A process, as remembered by what was made in it.
+/// The process in which an object was made.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,7 @@ impl Process {
         Process(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether the calling process is a copy of this one, so that what was made in this one was inherited.
+    /// Whether the calling process is a forked copy of this one, and has inherited its objects.
     ///
     /// Cost: one load of a word that changes only at a fork.
     #[inline]

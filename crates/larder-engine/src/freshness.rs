@@ -46,8 +46,8 @@ thread_local! {
     static NOTED: Cell<Noted> = const { Cell::new(Noted::Unobserved) };
 }
 
-/// Notes that the running code has got something that is fresh for this much longer; zero if it is stale. Of several notes
-/// the shortest counts. `fresh_for` is called only within an observation.
+/// Notes that the running code has received a value, and how much longer the value is fresh: zero if it is stale. The
+/// shortest of several notes counts. `fresh_for` is called only within an observation.
 ///
 /// Cost without an observation: one load of a word of the thread.
 #[inline]

@@ -12,10 +12,10 @@
 //!
 //! # What a caller may rely on
 //!
-//! - **Bounded.** The sum of the weights never exceeds the capacity, at any moment: room is made before an
-//!   entry is stored. Three things are excepted: a capacity that is lowered, until the excess is evicted
-//!   ([`Cache::resize`]), edits of [`raw`] that say so, and a change of [`Evictable`] beside a write that has begun to make
-//!   room. An entry heavier than [`Builder::max_share`] of the capacity is refused and returned.
+//! - **Bounded.** The sum of the weights never exceeds the capacity, at any moment: room is made before an entry is stored.
+//!   There are three exceptions: a lowered capacity, until the excess is evicted ([`Cache::resize`]); edits of [`raw`] that
+//!   say so; and a change of [`Evictable`] beside a write that has begun to make room. An entry heavier than
+//!   [`Builder::max_share`] of the capacity is refused and returned.
 //! - **Stored entries can be read.** An entry is never the victim of its own insertion.
 //! - **Exact expiry.** An entry whose deadline has passed is never returned, whether or not its memory has been
 //!   reclaimed yet. Memory is reclaimed by writes, a bounded amount each, and by [`Cache::run_due`]; there is no
@@ -24,17 +24,17 @@
 //!   key was removed, purged or overwritten since it was issued cannot commit.
 //! - **Every operation on one key is linearizable.** Operations on many keys ([`Cache::iter`], [`Cache::retain`],
 //!   [`Cache::clear`]) visit the shards one after another and see each entry that stays throughout.
-//! - **Little user code runs under a lock.** Only `Eq` and `Hash` of keys, `Clone` of what is read and of keys that are
-//!   loaded, the functions of [`Builder::partitions`], [`Builder::loss_listener`] and [`Clock::custom`], the closures of
-//!   [`Cache::get_with`], [`Cache::get_many_with`], [`Cache::peek_with`], [`Cache::compute`], [`Cache::retain`],
-//!   [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], [`Cache::reload_with`], and in [`raw`] those of `read`,
-//!   `update` and [`raw::Locked`]. Calling the same cache from one of them is an error: it panics where it would have to
-//!   wait for a lock, and always with debug assertions. Loaders, other listeners and `Drop` run unlocked; so do weighers,
-//!   except in [`Cache::compute`], and in [`raw`] in `update` and in [`raw::Locked`].
+//! - **Little user code runs under a lock.** Only these do: `Eq` and `Hash` of keys, `Clone` of values that are read and of
+//!   keys that are loaded, the functions of [`Builder::partitions`], [`Builder::loss_listener`] and [`Clock::custom`], the
+//!   closures of [`Cache::get_with`], [`Cache::get_many_with`], [`Cache::peek_with`], [`Cache::compute`],
+//!   [`Cache::retain`], [`Cache::remove_if`], [`Cache::scan`], [`Cache::load_at`], [`Cache::reload_with`], and in [`raw`]
+//!   the closures of `read`, `update` and [`raw::Locked`]. Calling the same cache from one of them is an error: it panics
+//!   where it would have to wait for a lock, and always with debug assertions. Loaders, other listeners and `Drop` run
+//!   unlocked; so do weighers, except in [`Cache::compute`], and in [`raw`] in `update` and in [`raw::Locked`].
 //!
-//! - **A fork inherits a copy.** In a process that `fork` made, a cache of its parent has the same entries, and goes on by
-//!   itself. Loads that were under way are led anew. A shard that another thread had locked at the fork cannot be used:
-//!   after a second of waiting for it a call panics.
+//! - **A fork inherits a copy.** In a process that `fork` made, a cache of the parent has the same entries and is
+//!   independent from then on. Loads that were under way start again. A shard that another thread had locked at the fork
+//!   cannot be used: a call that waits for it panics after a second.
 //!
 //! The engine uses no I/O, no async runtime (its futures are plain `std` futures) and no wall clock: time comes from
 //! a [`Clock`], which tests advance by hand. The crate has no cargo features.

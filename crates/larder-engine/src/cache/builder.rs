@@ -87,8 +87,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit, usually bytes. For other
-    /// units call [`Builder::expected_entries`] too.
+    /// Bounds the cache by the sum of the weights that `weigher` returns: 1 to 2^62, in any unit. The cache assumes that
+    /// weights are bytes. If they are not, also call [`Builder::expected_entries`].
     ///
     /// An entry is weighed once, when it is stored, and an object of [`crate::raw`] again whenever it was edited; outside
     /// any lock except in [`Cache::compute`] and, of [`crate::raw`], in `update` and in [`crate::raw::Locked`]. An
@@ -99,10 +99,10 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// How many entries the full cache is expected to hold, 1 to 2^62: from it follow the number of shards and the size to
-    /// which their tables grow at first. Not a bound. Default: the number given to [`Builder::entries`]; in a cache bounded
-    /// by weight, one per 1,024 of the capacity, as if it were bytes. If the entries are many more, each shard has more of
-    /// them than it was made for: a growing table then delays one insertion by some milliseconds.
+    /// The expected number of entries in the full cache, 1 to 2^62. It determines the number of shards and the first size
+    /// of their tables. It is not a bound. Default: the number given to [`Builder::entries`]; in a cache bounded by weight,
+    /// one per 1,024 of the capacity. If there are many more entries, the shards are larger than planned, and a growing
+    /// table delays one insertion by some milliseconds.
     pub fn expected_entries(mut self, entries: u64) -> Self {
         self.expected_entries = Some(entries);
         self
@@ -147,11 +147,11 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, at most as many
-    /// as leave 256 [expected entries](Builder::expected_entries) to each, and at least one per 16,384. If that number was
-    /// not given in a cache bounded by weight: at most one per 16,384 of the capacity, and at least one per 4,194,304. More
-    /// than 2^30 entries, or a capacity by weight above 2^44, stand for no bound: there are as many shards as for 2^22, or for
-    /// a capacity of 2^30. An insertion into a full cache may visit all shards, so that many more than the default make it slow.
+    /// The number of shards, rounded up to a power of two: 1 to 65,536. Default: eight per hardware thread, with 256 to
+    /// 16,384 [expected entries](Builder::expected_entries) each. In a cache bounded by weight without that number: with
+    /// 16,384 to 4,194,304 of the capacity each. More than 2^30 entries, or a capacity by weight above 2^44, count as no
+    /// bound: there are as many shards as for 2^22 entries, or for a capacity of 2^30. An insertion into a full cache may
+    /// visit all shards, so many more shards than the default make it slow.
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
@@ -171,9 +171,9 @@ impl<K: Hash + Eq, V> Builder<K, V> {
         self
     }
 
-    /// Called for each entry that expires or is evicted, just before it is removed, while its shard is locked: what happens to
-    /// one key is told in its order. It must be short, and must not call the cache. After a panic in it the entry is there.
-    /// Default: none.
+    /// Called for each entry that expires or is evicted, just before it is removed, while its shard is locked. So the calls
+    /// for one key are in the order of its removals. The listener must be short, and must not call the cache. If it panics,
+    /// the entry stays. Default: none.
     pub fn loss_listener(mut self, listener: impl Fn(&K, Cause) + Send + Sync + 'static) -> Self {
         self.loss_listener = Some(LossListener::new(listener));
         self

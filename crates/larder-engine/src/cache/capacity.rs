@@ -20,8 +20,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.budget.capacity()
     }
 
-    /// Changes the total weight allowed, and evicts what exceeds it, as far as that [may be evicted](Evictable). Of several
-    /// calls the last decides: the others end at once, also one whose listener makes the last.
+    /// Changes the total weight allowed, and evicts the excess as far as entries [may be evicted](Evictable). If several
+    /// calls overlap, the last one wins: the others end at once, also a call whose listener makes the last one.
     ///
     /// # Panics
     /// If `capacity` is zero or above 2^62.

@@ -353,7 +353,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Visits about `count` entries starting at `cursor` and returns the cursor to continue with. Zero starts a scan and,
-    /// when returned, ends it. Entries that stay throughout are visited exactly once, whatever the cache does meanwhile.
+    /// when returned, ends it. Entries that stay throughout are visited exactly once, also if the cache grows meanwhile.
     ///
     /// # Panics
     /// If `visit` calls the same cache.
@@ -379,7 +379,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         0
     }
 
-    /// The bytes that the cache itself has allocated: without what keys and values own, and loads under way.
+    /// The bytes that the cache itself has allocated, without memory that keys and values own, and without loads under way.
     ///
     /// Cost: locks each shard in turn.
     pub fn bytes_allocated(&self) -> usize {
@@ -396,14 +396,14 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.len() == 0
     }
 
-    /// The counters so far and what is held now.
+    /// The counters so far, and the present number and weight of the entries.
     pub fn stats(&self) -> Stats {
         let mut total = Stats { capacity: self.capacity(), weight: self.weight(), ..Stats::default() };
         self.inner.shards.each().for_each(|shard| total.add(&shard.stats()));
         total
     }
 
-    /// What is in a partition now.
+    /// The counters of a partition now.
     ///
     /// # Panics
     /// If there is no such [partition](crate::Builder::partitions).
@@ -438,7 +438,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         looked_at
     }
 
-    /// The time on the cache's clock, in milliseconds: what [`Ttl::At`] and [`EntryRef::deadline_ms`] count in.
+    /// The time on the cache's clock in milliseconds, the unit of [`Ttl::At`] and [`EntryRef::deadline_ms`].
     #[inline(never)]
     pub fn now_ms(&self) -> u64 {
         self.inner.settings.clock.now_ms()

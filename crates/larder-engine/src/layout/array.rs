@@ -16,8 +16,8 @@ const MIN_MAPPED_BYTES: usize = 1 << 13;
 /// The bytes of those that are there.
 static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The bytes that the caches of this process have mapped by themselves for long arrays, past the allocator: for those who
-/// count what is allocated. Arenas of records are not included.
+/// The bytes that the caches of this process have mapped for long arrays without the allocator. Add them to counts of
+/// allocated memory. Arenas of records are not included.
 pub fn mapped_bytes() -> usize {
     MAPPED_BYTES.load(Ordering::Relaxed)
 }

@@ -43,21 +43,21 @@ pub type Failure = Arc<dyn Any + Send + Sync>;
 pub enum Load<K: Hash + Eq, V> {
     /// The key has a live entry.
     Hit(V),
-    /// It has none, and no load is under way: the caller loads and settles the ticket.
+    /// The key has no entry, and no load is under way: the caller loads and settles the ticket.
     Lead(Ticket<K, V>),
-    /// It has none, and another caller is loading it.
+    /// The key has no entry, and another caller is loading it.
     Follow(Follower<K, V>),
 }
 
-/// How the leader of a load works, and so what others may do meanwhile.
+/// How the leader of a load works, which determines how other callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leader {
-    /// It awaits something. Callers follow it; one that blocks its thread loads for itself.
+    /// It is asynchronous. Callers follow it, except callers that block their thread: they load for themselves.
     Async,
-    /// It blocks its thread. Callers follow it; those that block their threads may wait for it.
+    /// It blocks its thread. Callers follow it; callers that block their threads may wait for it.
     Sync,
-    /// It may stop for as long as it likes, as a future that nobody polls does, so that nobody should wait for it: the next
-    /// caller that leads in another way takes its place, and its ticket is void.
+    /// It may stop for any time, like a future that is not polled, so other callers should not wait for it. The next caller
+    /// with another kind of `Leader` takes its place and voids its ticket.
     GivesWay,
 }
 

@@ -21,7 +21,7 @@ use crate::layout::slots::{Moves, Slots};
 #[non_exhaustive]
 pub enum Policy {
     /// CLOCK-TinyLFU with density steering: a first-in-first-out window in front of a CLOCK, and a contest between them
-    /// that compares frequencies and learns what that is worth; the size of the window adapts to the traffic. The best
+    /// that compares frequencies and learns how well they predict. The size of the window adapts to the traffic. The best
     /// all-rounder, and a hit costs next to nothing.
     #[default]
     Ctd,
@@ -54,7 +54,7 @@ impl Policy {
 /// Which entries may be evicted. It can be changed while the cache is used: see [`crate::Cache::set_evictable`].
 ///
 /// With any other choice than [`Evictable::All`], a cache is also a store: a value that finds no room is refused, and the
-/// former value of its key stays. Expired entries make room first, each a quarter of a second after its deadline at the latest.
+/// former value of its key stays. Expired entries make room first, each at most a quarter of a second after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Evictable {
@@ -63,8 +63,8 @@ pub enum Evictable {
     All,
     /// Entries with a deadline, in the order of the policy.
     Timed,
-    /// Entries with a deadline, those with the nearest ones first, as exactly as the timing wheel of a shard tells: to 128 ms
-    /// within the next eight seconds, to eight seconds within nine minutes, to nine minutes within nine hours.
+    /// Entries with a deadline, nearest deadline first. The timing wheel of a shard limits the precision: 128 ms for the
+    /// next eight seconds, eight seconds for the next nine minutes, nine minutes for the next nine hours.
     NearestDeadline,
     /// None.
     Nothing,

@@ -10,7 +10,7 @@ pub struct Compaction {
     slot: u32,
 }
 
-/// The memory that the process has for records, whatever cache they are in.
+/// The memory that the process has for the records of all caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordMemory {

@@ -16,7 +16,7 @@ use std::convert::Infallible;
 
 /// The shards of some keys, locked until this is dropped. Made by [`Cache::lock_all`].
 ///
-/// The listener is called, and what was removed or refused is dropped, after the locks are released, also if a closure
+/// The listener is called, and removed or refused records are dropped, after the locks are released, also if a closure
 /// panics. The weigher runs under them.
 ///
 /// It stays on its thread, because a lock stores the thread that holds it:
@@ -279,9 +279,9 @@ impl<O> Locked<'_, O> {
         }
     }
 
-    /// Evicts entries, other than that of `keep`, until `weight` is free. Returns whether it is. Reserves nothing: writes of
-    /// others may use the room. Evicts nothing for more than the capacity; but if not all entries [may be
-    /// evicted](crate::Evictable), it may evict some before it finds that they are too few.
+    /// Evicts entries until `weight` is free, except the entry of `keep`. Returns whether it is free. It reserves nothing:
+    /// other writes may use the room. It evicts nothing if `weight` exceeds the capacity. If not all entries [may be
+    /// evicted](crate::Evictable), it may evict some before it finds that there are too few.
     ///
     /// # Panics
     /// If the shard of `keep` is not locked.

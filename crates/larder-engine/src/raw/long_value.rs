@@ -43,7 +43,7 @@ impl LongValue {
     /// Appends a piece.
     ///
     /// # Panics
-    /// If it is longer than what is missing.
+    /// If it is longer than the missing rest of the value.
     pub fn push(&mut self, piece: &[u8]) {
         let to = self.next(piece.len());
         // SAFETY: both ranges have the same length, and nobody else has a reference to the bytes.
@@ -51,11 +51,11 @@ impl LongValue {
         self.len += piece.len();
     }
 
-    /// Appends a piece whose bytes are not needed any more: they are unspecified afterwards. Cost: from 64 MiB on, the system
-    /// moves its pages, and nothing is copied but what is no whole page.
+    /// Appends a piece whose bytes are not needed any more: they are unspecified afterwards. Cost: from 64 MiB on, the
+    /// system moves whole pages and only the rest is copied.
     ///
     /// # Panics
-    /// If it is longer than what is missing.
+    /// If it is longer than the missing rest of the value.
     pub fn push_moved(&mut self, piece: &mut [u8]) {
         move_bytes(piece, self.next(piece.len()));
         self.len += piece.len();
@@ -64,7 +64,7 @@ impl LongValue {
     /// Appends so many zeros.
     ///
     /// # Panics
-    /// If there are more than what is missing.
+    /// If the value would become longer than its length.
     pub fn push_zeros(&mut self, count: usize) {
         self.next(count).fill(MaybeUninit::new(0));
         self.len += count;

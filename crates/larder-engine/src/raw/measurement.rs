@@ -14,7 +14,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// What the shards have allocated, without what keys and values own: as [`Cache::bytes_allocated`].
+    /// The bytes that the shards have allocated, without memory that keys and values own: as [`Cache::bytes_allocated`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -134,7 +134,7 @@ impl<O> Cache<O> {
         (shard as u64) << 32 | u64::from(random as u32)
     }
 
-    /// Whether a record is not too heavy to be stored, whatever is evicted for it.
+    /// Whether a record is light enough to be stored once other entries are evicted.
     pub fn can_hold(&self, record: &Record<O>) -> bool {
         self.weigh(record, &()) <= self.limit()
     }
@@ -143,9 +143,9 @@ impl<O> Cache<O> {
     /// shard is locked: it must be short.
     ///
     /// # Errors
-    /// Why the record of an [`UpdateOp::Put`] was not stored, or that an edited value has become too heavy; the entry is removed
-    /// then. If not all entries [may be evicted](crate::Evictable), the entry stays, and a value that was edited is not
-    /// refused: it may exceed the capacity.
+    /// The reason why the record of an [`UpdateOp::Put`] was not stored, or that an edited value has become too
+    /// heavy. The entry is removed then. If not all entries [may be evicted](crate::Evictable), the entry stays, and an
+    /// edited value is not refused: it may exceed the capacity.
     ///
     /// # Panics
     /// If `f` calls the same cache, or returns a record of another key. If `f` panics, the entry stays, and an object that

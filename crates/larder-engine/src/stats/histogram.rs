@@ -95,7 +95,7 @@ impl HistogramSnapshot {
         self.max
     }
 
-    /// The mean of the recorded durations; zero if there is none.
+    /// The mean of the recorded durations; zero if none was recorded.
     pub fn mean(&self) -> Duration {
         match self.count() {
             0 => Duration::ZERO,
@@ -103,8 +103,8 @@ impl HistogramSnapshot {
         }
     }
 
-    /// The smallest duration that at least a share `q` (0 to 1) of the recorded ones does not exceed, at most 1/16 too
-    /// high, if it is not above [4.9 hours](Histogram); zero if there is none.
+    /// The quantile `q` (0 to 1): the smallest duration that at least a share `q` of the recorded durations does not
+    /// exceed. It is at most 1/16 too high up to [4.9 hours](Histogram), and zero if no duration was recorded.
     pub fn quantile(&self, q: f64) -> Duration {
         let count = self.count();
         if count == 0 {
@@ -128,8 +128,9 @@ impl HistogramSnapshot {
         self.buckets.iter().take(last + 1).sum()
     }
 
-    /// What was recorded between an earlier snapshot of the same histogram and this one; its maximum is that of all.
-    /// `None` if the other one is not an earlier one, as when the histogram is a new one of a restarted part.
+    /// The durations that were recorded between an earlier snapshot of the same histogram and this one. Its maximum is the
+    /// maximum of all. `None` if `earlier` is not an earlier snapshot, for example because a part has restarted with a new
+    /// histogram.
     pub fn since(&self, earlier: &HistogramSnapshot) -> Option<HistogramSnapshot> {
         let before = earlier.buckets.iter().copied().chain(std::iter::repeat(0));
         let buckets: Option<_> =

@@ -10,7 +10,7 @@ pub use self::top_keys::{Sampled, TopKey, TopKeys};
 pub use crate::layout::array::mapped_bytes;
 pub use crate::stats::histogram::{Histogram, HistogramSnapshot};
 
-/// What a cache has done since it was built, and what it holds now.
+/// The counters of a cache since it was built, and its present size.
 ///
 /// The counters are plain fields of each shard, updated under its lock and summed on demand, so they are always on. They
 /// are exact when no operation is running.
@@ -18,7 +18,7 @@ pub use crate::stats::histogram::{Histogram, HistogramSnapshot};
 pub struct Stats {
     /// Reads that found a live entry.
     pub hits: u64,
-    /// Reads that found none. One that waits for a load counts once, whatever becomes of the load.
+    /// Reads that found no entry. A read that waits for a load counts once, however the load ends.
     pub misses: u64,
     /// Why they found none.
     pub miss_causes: MissCauses,
@@ -75,10 +75,10 @@ impl Stats {
     }
 }
 
-/// Why reads found no live entry: an estimate from one key in sixteen, which stands for all.
+/// The reasons why reads found no live entry: an estimate from a sample of one key in sixteen.
 ///
-/// The sum is about the number of misses. It differs from it if few keys miss often, since keys are sampled and not reads.
-/// What became of a removed key is remembered for about as many keys as the cache has entries.
+/// The sum is about the number of misses. It differs if few keys miss often, since the sample is of keys and not of reads.
+/// The reason of a removal is remembered for about as many keys as the cache has entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissCauses {
     /// The key was read for the first time.
@@ -122,7 +122,7 @@ impl MissCauses {
     }
 }
 
-/// What a cache holds now in one of its [partitions](crate::Builder::partitions), including expired entries that are not
+/// The present entries of one [partition](crate::Builder::partitions) of a cache, including expired entries that are not
 /// reclaimed yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartitionStats {

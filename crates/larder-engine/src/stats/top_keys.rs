@@ -25,7 +25,7 @@ const COUNTERS: usize = 128;
 /// Longer keys are cut: they are for people to read.
 const MAX_KEY_BYTES: usize = 200;
 
-/// Finds the most frequent keys of a stream: those of the hits of a cache, for example.
+/// Finds the most frequent keys of a stream, for example of the hits of a cache.
 ///
 /// ```
 /// use larder_engine::stats::TopKeys;
@@ -45,8 +45,8 @@ pub struct TopKeys(Mutex<Counters>);
 pub struct Sampled(());
 
 impl Sampled {
-    /// Draws whether to record an event: one in sixteen, at random, since every sixteenth would miss whatever occurs in
-    /// another rhythm. Cost: a random number of the thread.
+    /// Decides whether to record an event: one in sixteen, at random, since every sixteenth event would miss periodic
+    /// events. Cost: a random number of the thread.
     #[inline]
     pub fn draw() -> Option<Sampled> {
         is_sampled().then_some(Sampled(()))

@@ -33,9 +33,9 @@ impl Clock {
         Clock(Source::System(SystemClock::exact()))
     }
 
-    /// The machine's monotonic clock as of the last tick of the kernel, starting at zero now. It is read in a few
-    /// nanoseconds, and late by 1 to 10 ms, or longer while the processor is taken away from a virtual machine. Where there
-    /// is none, this is [`Clock::monotonic`].
+    /// The machine's monotonic clock as of the last tick of the kernel, starting at zero now. A reading takes a few
+    /// nanoseconds, and is late by 1 to 10 ms, or longer while a virtual machine does not get the processor. On systems
+    /// without such a clock this is [`Clock::monotonic`].
     pub fn coarse() -> Self {
         Clock(Source::System(SystemClock::coarse()))
     }

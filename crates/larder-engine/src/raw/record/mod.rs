@@ -303,9 +303,9 @@ impl<O> Record<O> {
         }
     }
 
-    /// Appends zeros to the value until it has `length` bytes, if it is bytes above [`MAX_INLINE_BYTES`] that no reader
-    /// [shares](Self::share): otherwise nothing changes. Returns the former bytes, now unspecified, so that the caller decides
-    /// where they are freed. Cost: that of [`LongValue::push_moved`], and the zeros.
+    /// Appends zeros to the value until it has `length` bytes, if it is a byte string above [`MAX_INLINE_BYTES`] that no
+    /// reader [shares](Self::share). Otherwise nothing changes. Returns the former bytes, now unspecified, so that the
+    /// caller decides where they are freed. Cost: as [`LongValue::push_moved`], and the zeros.
     ///
     /// # Panics
     /// If the value is longer already.
@@ -390,7 +390,7 @@ impl<O> Record<O> {
         }
     }
 
-    /// The bytes of its blocks, without those of an object.
+    /// The bytes of its blocks, without the bytes of an object.
     pub fn bytes_allocated(&self) -> usize {
         let shared = match self.kind() {
             SHARED => COUNTS_BYTES + self.bytes().map_or(0, <[u8]>::len),
