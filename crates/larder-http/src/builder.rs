@@ -156,9 +156,9 @@ impl Builder {
         self
     }
 
-    /// Cookies that no response depends on, such as those of an analytics script; names are case-sensitive. A request
-    /// that has no other cookie is treated as one without cookies: it is answered from the cache, and concurrent ones
-    /// call the handler once. The handler of a response that may be stored does not see them. Default: none.
+    /// Cookies that no response depends on, such as those of an analytics script; names are case-sensitive. A request with
+    /// only such cookies is treated as one without cookies: it is answered from the cache, and concurrent requests call the
+    /// handler once. If a response may be stored, its handler does not see these cookies. Default: none.
     pub fn ignored_cookies<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Builder {
         self.rules.personal.ignored_cookies.extend(names.into_iter().map(Into::into));
         self
@@ -194,13 +194,13 @@ impl Builder {
         self
     }
 
-    /// The judgement of who may have the responses whose [`Scope`](crate::Scope) is gated or private. Without a gate such
-    /// responses are not stored.
+    /// The gate judges which requests may have responses whose [`Scope`](crate::Scope) is gated or private. Without a gate
+    /// such responses are not stored.
     ///
-    /// `gate` gets the head of the request and returns a future that owns what it needs of it. It is asked on each
-    /// request for such a response, before the entry is looked up, and again if the request has waited for another
-    /// one; and before each handler call whose response may be stored. A gate that takes longer than
-    /// [`Builder::gate_timeout`] denies, and a panic of it is one of the request. Default: none.
+    /// `gate` gets the head of the request and returns a future, which must own the parts of the head that it needs. It is
+    /// asked on each request for such a response before the entry is looked up, again if the request has waited for another
+    /// one, and before each handler call whose response may be stored. A gate that takes longer than
+    /// [`Builder::gate_timeout`] denies the request. A panic in it is a panic of the request. Default: none.
     ///
     /// ```
     /// use larder_http::{Access, HttpCache};

@@ -34,21 +34,21 @@
 //!
 //! # Guarantees
 //!
-//! - **Nothing personal is shared.** Requests with `Authorization` or `Cookie` bypass, unless the handler declared by a
-//!   [`Scope`] who may have its response; a [`gate`](Builder::gate) judges each request for a gated or private one, so
-//!   that a revoked session gets nothing from the cache. Some responses are never stored, even if the handler opts in:
-//!   those that set a cookie, are `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
+//! - **Nothing personal is shared.** Requests with `Authorization` or `Cookie` bypass, unless the handler declared the
+//!   [`Scope`] of its response. A [`gate`](Builder::gate) judges each request for a gated or private response, so a revoked
+//!   session gets nothing from the cache. Some responses are never stored, even if the handler opts in: responses that set
+//!   a cookie, are `no-store`, vary by credentials, or reflect an origin without `Vary: Origin`.
 //! - **One key, one response.** Scheme, authority, raw path and raw query are compared in full, as the client sent them, and so
 //!   are the fields that `Vary` names. Requests that name two authorities, have a body, or override their
 //!   method bypass. POST and QUERY bypass too, except on routes with a [`BodyRule`], whose body is a part of the key.
-//! - **Only queries of GraphQL are answered.** On a route with [`BodyRule::graphql`] mutations, subscriptions and all that
-//!   is not understood are forwarded, and responses with `errors` are never stored.
+//! - **Only queries of GraphQL are answered.** On a route with [`BodyRule::graphql`] mutations, subscriptions and requests
+//!   that are not understood are forwarded, and responses with `errors` are never stored.
 //! - **Only complete responses are stored.** A body that ends early, fails, has trailers or exceeds the limit is sent
 //!   to its client and not stored. A 404 is cached only if the handler allows it, and is replayed as a 404.
-//! - **One handler call per key.** Concurrent misses follow the first one, which continues in its own task if it waits,
-//!   so that its client may disconnect. Followers get its response if it may be stored, and read its body while the
-//!   handler sends it. Otherwise each follower calls the handler at once, and for ten seconds requests for that key do not wait for
-//!   each other. If a fill fails after a follower got its head, the follower's body ends with [`IncompleteBody`].
+//! - **One handler call per key.** Concurrent misses follow the first one. If that waits, it continues in its own task, so
+//!   its client may disconnect. Followers get its response if it may be stored, and read its body while the handler sends
+//!   it. Otherwise each follower calls the handler at once, and for ten seconds requests for that key do not wait for each
+//!   other. If a fill fails after a follower got its head, the follower's body ends with [`IncompleteBody`].
 //! - **Memory is bounded.** Bodies in the store, in fills and in replies take at most [`Builder::max_bytes`] and
 //!   [`Builder::max_fill_bytes`] together, also if clients stop reading.
 //! - **A purge is final.** After it has returned, no response whose handler started before it is served or stored.
@@ -64,8 +64,8 @@
 //! # Cost
 //!
 //! A hit takes one or two lookups and allocates for the copied header map and `Cache-Status`; the key is written into a
-//! buffer of the thread. It runs inside `call` and waits for nothing but a gate, and in a shared cache for Redis. A miss
-//! adds about forty small allocations, a hash of the body if it has no `ETag`, and a task if the handler waits.
+//! buffer of the thread. It runs inside `call`. It waits only for a gate and, in a shared cache, for Redis. A miss adds
+//! about forty small allocations, a hash of the body if it has no `ETag`, and a task if the handler waits.
 
 #![forbid(unsafe_code)]
 

@@ -82,9 +82,9 @@ impl SharedBuilder {
 
 /// A cache of HTTP responses that replicas share through Redis. Clones share the same cache.
 ///
-/// A response that one replica has stored answers the others without their handlers, and concurrent requests for a cold
-/// key call one handler among all replicas. Purges reach every replica: at once here, within
-/// [`max_lag`](larder::Builder::max_lag) there. The promise is that of crate [`larder`](larder#the-promise).
+/// A response that one replica has stored answers the others without their handlers, and concurrent requests for a cold key
+/// call one handler among all replicas. Purges reach every replica: at once here, within
+/// [`max_lag`](larder::Builder::max_lag) there. The crate [`larder`](larder#the-promise) has the promise.
 #[derive(Clone)]
 pub struct SharedHttpCache(HttpCache);
 

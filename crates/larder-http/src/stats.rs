@@ -144,9 +144,9 @@ pub struct Stats {
     pub miss_causes: MissCauses,
     /// Requests that bypassed the cache or were rejected, by reason; reasons that did not occur are omitted.
     pub bypassed: Vec<(Reason, u64)>,
-    /// Responses that were not stored, by reason, including those of refreshes.
+    /// Responses that were not stored, by reason, including responses of refreshes.
     pub unstored: Vec<(Reason, u64)>,
-    /// Responses stored, including those of refreshes.
+    /// Responses stored, including responses of refreshes.
     pub stores: u64,
     /// Background refreshes started.
     pub refreshes: u64,

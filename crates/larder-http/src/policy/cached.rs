@@ -40,8 +40,8 @@ impl Cached {
         self
     }
 
-    /// Limits the TTL to what is left of the freshness of something that the response is made from. Of several limits the
-    /// lowest counts; zero means: it is stale, do not store. The grace period is not limited.
+    /// Limits the TTL to the remaining freshness of a value in the response. The lowest of several limits counts. Zero
+    /// means that the value is stale: the response is not stored. The grace period is not limited.
     ///
     /// ```
     /// use larder_http::Cached;
@@ -111,8 +111,8 @@ impl Cached {
         self
     }
 
-    /// Declares who may get the response. Without a scope it is for requests without credentials; the others bypass.
-    /// Of several scopes the narrowest counts.
+    /// Declares who may get the response. Without a scope it is for requests without credentials; other requests bypass.
+    /// The narrowest of several scopes counts.
     pub fn scope(mut self, scope: Scope) -> Cached {
         self.0.scope = self.0.scope.max(Some(scope));
         self

@@ -6,14 +6,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request};
 
 use crate::policy::ctx::CacheCtx;
 
-/// The fields of a request. Read those that change the response through this value: if `Vary` does not name one of them, the
-/// response is not stored, for the reason [`UnkeyedField`](crate::Reason::UnkeyedField), and has the extension
-/// [`UnkeyedField`], which says which one it was.
+/// The fields of a request. Read the fields that change the response through this value. If `Vary` does not name one of
+/// them, the response is not stored, for the reason [`UnkeyedField`](crate::Reason::UnkeyedField). Its extension
+/// [`UnkeyedField`] names the field.
 ///
-/// Always allowed are `Host`, the content fields of a request with a body, which are in the key, and credentials, which need
-/// a scope. A field that only a log needs is read from the request as ever. With the feature `axum`, this is an extractor.
-/// Without a cache in front of the handler it does nothing, and what is read once the head of the response was returned is not
-/// noticed. Cost: a copy of the fields.
+/// Always allowed are `Host`, the content fields of a request with a body, which are in the key, and credentials, which
+/// need a scope. Read a field that only a log needs directly from the request. With the feature `axum`, this is an
+/// extractor. Without a cache in front of the handler it does nothing. It does not notice fields that are read after the
+/// head of the response was returned. Cost: a copy of the fields.
 ///
 /// ```
 /// use http::header::{ACCEPT_LANGUAGE, VARY};

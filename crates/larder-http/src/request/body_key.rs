@@ -162,8 +162,8 @@ impl BodyRules {
         BodyRules::default()
     }
 
-    /// Adds a rule for requests whose raw path is `path`, without decoding. Of several rules for one request, the first
-    /// one applies.
+    /// Adds a rule for requests whose raw path is `path`, without decoding. If several rules match a request, the first one
+    /// applies.
     pub fn route(mut self, path: impl Into<String>, rule: BodyRule) -> BodyRules {
         Arc::make_mut(&mut self.0).push((path.into(), rule));
         self
@@ -276,12 +276,12 @@ impl BodyRule {
     }
 
     /// A rule for the GET, POST and QUERY requests of a GraphQL endpoint. Queries are answered from the cache if the
-    /// handler opts in; mutations, subscriptions, batches, and what the cache does not understand are forwarded with
-    /// their body intact, uncached, and do not invalidate the endpoint. Responses with top-level `errors` are never
-    /// stored.
+    /// handler opts in. Mutations, subscriptions, batches, and requests that the cache does not understand are forwarded
+    /// with their body intact. They are not cached, and do not invalidate the endpoint. Responses with top-level `errors`
+    /// are never stored.
     ///
     /// The key of a POST or QUERY has the tokens of the document, the operation name, the variables with the members of
-    /// their objects in order, and the extensions except `persistedQuery` and `clientLibrary`; that of a GET is its URI.
+    /// their objects in order, and the extensions except `persistedQuery` and `clientLibrary`. The key of a GET is its URI.
     /// Persisted queries are resolved to the document that came with their SHA-256 hash. Needs the feature `graphql`.
     #[cfg(feature = "graphql")]
     pub fn graphql() -> BodyRule {

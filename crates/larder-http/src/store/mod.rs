@@ -64,14 +64,14 @@ impl HttpCache {
     }
 
     /// Purges the responses that are private to a principal, in all views of the store; for the end of a session or a
-    /// changed role. The cost is that of [`HttpCache::purge_tag`].
+    /// changed role. Cost: as [`HttpCache::purge_tag`].
     pub fn purge_principal(&self, principal: &str) {
         self.0.counters.purges.add(1);
         self.0.store.purges.purge_by_key(self.0.store.principal_key(principal));
     }
 
-    /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared
-    /// by bytes, so `http://h/shop` covers `/shopping` too. The cost is that of [`HttpCache::purge_tag`].
+    /// Purges the resources whose URI starts with `prefix`, an absolute URI without a query; its path is compared by bytes,
+    /// so `http://h/shop` covers `/shopping` too. Cost: as [`HttpCache::purge_tag`].
     ///
     /// # Errors
     /// [`PurgeError`] when `prefix` is not an absolute HTTP URI, or has a query.

@@ -35,7 +35,7 @@ impl IncompleteBody {
 pin_project! {
     /// The body type of the layer's responses; `B` is the body type of the inner service.
     ///
-    /// Its errors are those of `B`, and [`IncompleteBody`].
+    /// Its errors are the errors of `B`, and [`IncompleteBody`].
     pub struct Body<B>
     where
         B: http_body::Body,
