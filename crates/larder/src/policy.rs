@@ -54,16 +54,16 @@ impl Policy {
         }
     }
 
-    /// How long a value is fresh after it was stored. A shorter time than 1 ms counts as 1 ms, a longer one than 8,900
-    /// years as 8,900 years. Only [`Builder::build`](crate::Builder::build) refuses such a time.
+    /// The time for which a stored value is fresh. A shorter time than 1 ms counts as 1 ms, a longer one than 8,900 years
+    /// as 8,900 years. Only [`Builder::build`](crate::Builder::build) refuses such a time.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long a negative value, a remembered absence, is fresh. A value is negative if serde serializes it as none, as it
-    /// does `None`, or if [`View::with_negative`](crate::View::with_negative) accepts it. In a view with a codec of its own
-    /// only the latter counts. Default: `ttl`.
+    /// The time for which a negative value, a remembered absence, is fresh. A value is negative if serde serializes it as
+    /// none, as it does `None`, or if [`View::with_negative`](crate::View::with_negative) accepts it. In a view with a
+    /// codec of its own only the latter counts. Default: `ttl`.
     pub const fn negative_ttl(mut self, ttl: Duration) -> Self {
         self.negative_ttl = Some(ttl);
         self
@@ -84,14 +84,14 @@ impl Policy {
         self
     }
 
-    /// How long a caller waits for a load if there is a stale value; then it gets that, and the load continues.
-    /// Default: no limit.
+    /// The maximum time for which a caller waits for a load if there is a stale value. Then it gets the stale value, and
+    /// the load continues. Default: no limit.
     pub const fn soft_timeout(mut self, timeout: Duration) -> Self {
         self.soft_timeout = Some(timeout);
         self
     }
 
-    /// How long a loader may run. Then it is dropped, and its callers get a stale value within its grace period, or an
+    /// The maximum time of a loader. Then it is dropped, and its callers get a stale value within its grace period, or an
     /// error. Default: no limit.
     pub const fn hard_timeout(mut self, timeout: Duration) -> Self {
         self.hard_timeout = Some(timeout);

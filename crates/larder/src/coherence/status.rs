@@ -3,18 +3,19 @@
 use super::Coordinator;
 use std::time::Duration;
 
-/// How coherent a cache is with other nodes at this moment.
+/// The present coherence of a cache with other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coherence {
-    /// What the cache promises now.
+    /// The present promise of the cache.
     pub mode: CoherenceMode,
     /// Whether memory may answer without asking Redis.
     pub memory_trusted: bool,
-    /// How long ago the last liveness proof was sent: a heartbeat whose reply showed that no announcement is missing.
-    /// The time since the cache was built if there was none.
+    /// The age of the last liveness proof: a heartbeat whose reply showed that no announcement is missing. It counts from
+    /// the sending. Without any proof it is the time since the cache was built.
     pub proof_age: Duration,
-    /// How long after that memory is served while Redis does not reply: [`Builder::disconnected`](crate::Builder::disconnected).
+    /// The time after the last proof for which memory is served while Redis does not reply:
+    /// [`Builder::disconnected`](crate::Builder::disconnected).
     pub disconnected: Duration,
     /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
     pub pending_invalidations: usize,
@@ -24,7 +25,7 @@ pub struct Coherence {
     pub scripts: bool,
 }
 
-/// What a cache can promise with the tier behind it.
+/// The promise that a cache can make with the tier behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CoherenceMode {

@@ -54,7 +54,7 @@ impl<V> LoadCx<V> {
         LoadCx { options: Arc::default(), stale }
     }
 
-    /// How long this value is fresh. Overrides the call, the view and the cache.
+    /// The TTL of this value. Overrides the call, the view and the cache.
     pub fn ttl(&self, ttl: Duration) {
         self.options.lock().ttl = Some(ttl);
     }
@@ -113,7 +113,7 @@ impl<K: ?Sized, V> BulkCx<K, V> {
         BulkCx { all: LoadCx::new(None), keys: Arc::new(keys), _key: PhantomData }
     }
 
-    /// How long each value is fresh. Overrides the call, the view and the cache.
+    /// The TTL of each value. Overrides the call, the view and the cache.
     pub fn ttl(&self, ttl: Duration) {
         self.all.ttl(ttl);
     }

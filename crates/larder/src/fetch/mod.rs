@@ -120,7 +120,7 @@ where
         Fetch { view: ViewRef::Owned(view.into_owned()), key, ttl, options, refresh, _error }
     }
 
-    /// How long a loaded value is fresh. Negative values keep the negative TTL of the view. Default: the view's.
+    /// The TTL of a loaded value. Negative values keep the negative TTL of the view. Default: the view's.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self

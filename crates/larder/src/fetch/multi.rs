@@ -44,7 +44,7 @@ where
         FetchMulti { view, keys, policy, tags: Vec::new(), absent: None, _error: PhantomData }
     }
 
-    /// How long loaded values are fresh. Default: the view's.
+    /// The TTL of loaded values. Default: the view's.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self

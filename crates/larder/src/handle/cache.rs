@@ -132,8 +132,8 @@ impl Cache {
         RawView::new(self.coordinator.clone(), name)
     }
 
-    /// Bytes that nodes share through Redis, for a caller that keeps its copies in a store of its own: nothing of them
-    /// is in the memory of this cache. No view may have the same name.
+    /// Bytes that nodes share through Redis, for a caller that keeps its copies in a store of its own. The memory of this
+    /// cache does not hold them. No view may have the same name.
     ///
     /// # Panics
     /// If the name is empty or contains a `:` or a `/`.
@@ -255,7 +255,7 @@ impl Cache {
         self.coordinator.drain(limit).await
     }
 
-    /// How coherent this cache is with other nodes at this moment.
+    /// The present coherence of this cache with other nodes.
     pub fn coherence(&self) -> Coherence {
         self.coordinator.coherence()
     }

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -49,7 +49,7 @@ impl<V: Send + Sync + 'static> Fetched<V> {
 }
 
 impl<V> Fetched<V> {
-    /// Where the value came from; memory for a coalesced fetch, unless that is served stale.
+    /// The origin of the value. For a coalesced fetch it is memory, unless the fetch serves stale.
     pub fn source(&self) -> Source {
         self.source
     }
@@ -59,15 +59,16 @@ impl<V> Fetched<V> {
         self.coalesced
     }
 
-    /// How long ago the value was stored, as far as this process and Redis know. Redis has the end of a value and not its
-    /// beginning: on a node that finds it there after a [touch](crate::View::touch_on_read), it counts from that touch.
+    /// The time since the value was stored, as far as this process and Redis know. Redis stores the end of a value and not
+    /// its beginning: on a node that finds it there after a [touch](crate::View::touch_on_read), the age counts from that
+    /// touch.
     pub fn age(&self) -> Duration {
         let state = self.entry.state();
         state.initial_age.saturating_add(self.clock.now().saturating_sub(state.stored_at))
     }
 
-    /// How much longer the value is fresh, as far as this process and Redis know; zero if it is stale. A value
-    /// that was stored nowhere, as one with `no_store`, has the time for which it would have been fresh.
+    /// The remaining TTL, as far as this process and Redis know; zero if the value is stale. A value that was not stored,
+    /// for example with `no_store`, has the time for which it would have been fresh.
     pub fn remaining_ttl(&self) -> Duration {
         match self.source {
             Source::Stale => Duration::ZERO,

@@ -23,7 +23,7 @@ const MAX_KNOWN_TAGS: usize = 100_000;
 /// The member of the ledger that invalidates everything older, whatever its tags are.
 pub(crate) const FLOOR: &[u8] = b"floor";
 
-/// How an invalidation treats the entries that it finds.
+/// The effect of an invalidation on the entries that it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Invalidation {
     /// The entries are never served again.

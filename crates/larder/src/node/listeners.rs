@@ -6,7 +6,7 @@ use crate::unwind::caught;
 use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
 
-/// What another node has invalidated, or may have.
+/// An invalidation that another node has made, or may have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemoteInvalidation<'a> {

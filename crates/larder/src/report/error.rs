@@ -6,7 +6,7 @@ use larder_engine::MAX_TTL;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a fetch has no value. A failure of Redis is never the reason: the cache then loads.
+/// The reason why a fetch has no value. A failure of Redis is never the reason: the cache then loads.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError<E> {
@@ -63,8 +63,8 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// Why a call did nothing, or why it is unknown whether Redis executed it. An invalidation that is in effect on this node
-/// and queued returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued) and no error;
+/// The reason why a call did nothing, or why it is unknown whether Redis executed it. An invalidation that is in effect on
+/// this node and queued returns [`Reach::HereAndQueued`](crate::Reach::HereAndQueued) and no error;
 /// [`Builder::on_error`](crate::Builder::on_error) gets the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -112,7 +112,7 @@ impl From<TierError> for CacheError {
     }
 }
 
-/// Why a cache could not be built. Each names an option, its value and its range.
+/// The reason why a cache could not be built. Each names an option, its value and its range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -57,7 +57,7 @@ pub enum Event {
         /// The Redis key.
         key: EventKey,
     },
-    /// Bytes in Redis are no value of this view.
+    /// Bytes in Redis are not a value of this view.
     Unreadable {
         /// The Redis key.
         key: EventKey,

@@ -1,4 +1,4 @@
-//! How far a mutation reached.
+//! The reach of a mutation.
 
 use crate::report::error::CacheError;
 
@@ -48,6 +48,6 @@ pub struct Removal<T = bool> {
     /// Whether memory or Redis had a value; for many keys in their order, for a pattern how many. Where Redis did not reply,
     /// whether memory had one.
     pub existed: T,
-    /// How far the removal reached.
+    /// The reach of the removal.
     pub reach: Reach,
 }

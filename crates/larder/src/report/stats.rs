@@ -37,8 +37,8 @@ pub struct TierStats {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
-    /// Why memory had none, estimated from one key in sixteen; zero for Redis. An entry that was invalidated by a tag is
-    /// found first, and no miss of memory.
+    /// The reasons for misses of memory, estimated from one key in sixteen; zero for Redis. An entry that a tag has
+    /// invalidated does not count: memory finds it first.
     pub miss_causes: MissCauses,
     /// Operations that failed.
     pub errors: u64,

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 /// How long a comparison waits for another one: most replies take less time.
 const MAX_TURN: Duration = Duration::from_millis(100);
 
-/// What tells whether the bytes that a caller of a [`SharedView`] keeps may still be served: when they were loaded, their
-/// tags, and how long they are fresh. It does not hold the bytes. About 200 bytes, and [`SharedCopy::heap_bytes`].
+/// The data that decide whether bytes that a caller of a [`SharedView`] keeps may still be served: the moment of their
+/// load, their tags, and their TTL. It does not hold the bytes. About 200 bytes, and [`SharedCopy::heap_bytes`].
 #[derive(Debug)]
 pub struct SharedCopy {
     pub(super) state: EntryState,
@@ -111,7 +111,7 @@ impl SharedView {
             || node.trust.is_within_disconnected()
     }
 
-    /// How long an invalidation takes at most to reach this node: [`Builder::max_lag`](crate::Builder::max_lag).
+    /// The maximum time until an invalidation reaches this node: [`Builder::max_lag`](crate::Builder::max_lag).
     pub fn max_lag(&self) -> Duration {
         self.node().trust.max_lag()
     }

@@ -57,8 +57,8 @@ pub enum Committed {
 }
 
 impl SharedLease {
-    /// The identity of the bytes that Redis has after the load, also if those are of another node that loads at the same
-    /// time: both know the same identity. No other load has it. `None` if nothing is stored in Redis.
+    /// The identity of the bytes that Redis has after the load. If another node loads at the same time, both know the same
+    /// identity, whichever bytes are stored. No other load has it. `None` if nothing is stored in Redis.
     pub fn id(&self) -> Option<u128> {
         self.condition.id().map(|Id(bytes)| u128::from_le_bytes(bytes))
     }

@@ -59,22 +59,22 @@ impl SharedValue {
         self.is_stale
     }
 
-    /// How long ago they were committed, by the server's clock.
+    /// The time since they were committed, by the server's clock.
     pub fn age(&self) -> Duration {
         self.age
     }
 
-    /// How much longer they are fresh, at least 1 ms; zero if they are stale.
+    /// The remaining TTL, at least 1 ms; zero if they are stale.
     pub fn remaining_ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// How much longer they may be served, fresh or stale; at least 1 ms.
+    /// The remaining time in which they may be served, fresh or stale; at least 1 ms.
     pub fn remaining(&self) -> Duration {
         self.kept_for
     }
 
-    /// What judges the bytes from now on.
+    /// The copy that judges the bytes from now on.
     pub fn into_copy(self) -> SharedCopy {
         self.copy
     }

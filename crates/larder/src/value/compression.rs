@@ -15,7 +15,7 @@ const DEFAULT_MAX_BYTES: usize = 64 << 20;
 #[cfg(feature = "zstd")]
 const ZSTD_LEVEL: i32 = 1;
 
-/// How values are compressed for Redis. A reader reads every compression that is built in.
+/// The compression of values for Redis. A reader reads every compression that is built in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {

@@ -1,13 +1,13 @@
 //! What every stored value has, and why one cannot be stored or read.
 
-/// Why a codec cannot encode or decode.
+/// The reason why a codec cannot encode or decode.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The identity of a load: of its lease and of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Id(pub(crate) [u8; 16]);
 
-/// Why bytes in Redis are no value. The lookup is a miss.
+/// The reason why bytes in Redis are not a value. The lookup is a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -54,7 +54,7 @@ pub enum Unreadable {
     Decode,
 }
 
-/// Why a value cannot be stored. A load still returns it to its callers.
+/// The reason why a value cannot be stored. A load still returns it to its callers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {

@@ -6,7 +6,7 @@ use crate::node::entry::Validity;
 use crate::node::validity::Proof;
 use std::time::Duration;
 
-/// What memory has under a key at one moment; see [`View::inspect`].
+/// The entry that memory has under a key at one moment; see [`View::inspect`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -28,7 +28,7 @@ pub struct EntryInspection {
     pub age: Duration,
     /// The rest of its time to live; zero once it is stale.
     pub ttl: Duration,
-    /// How long it may still be served stale after that.
+    /// The time after that in which it may still be served stale.
     pub grace: Duration,
     /// Its tags.
     pub tags: Vec<Box<str>>,
@@ -42,7 +42,7 @@ where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// What memory has under a key. Redis is not asked, nothing is loaded, and neither policy nor counters learn of it.
+    /// The entry that memory has under a key. It asks no Redis, loads nothing, and changes neither policy nor counters.
     ///
     /// Cost: a lookup in memory.
     pub fn inspect(&self, key: &K) -> Inspection {

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// A typed window onto a [`Cache`](crate::Cache): keys of type `K`, values of type `V`, loaders that fail with `E`.
 /// Cheap to clone.
 ///
-/// Every value can be cached, also an empty one or a `None`: a miss is no value.
+/// Every value can be cached, also an empty one or a `None`.
 pub struct View<K: ?Sized, V, E = std::convert::Infallible> {
     pub(crate) state: Arc<ViewState<V>>,
     _types: PhantomData<fn(&K) -> E>,
@@ -82,7 +82,7 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     }
 
     /// The same view, in which values that `is_negative` accepts are remembered absences too: they get the negative TTL of
-    /// the policy, as `None` does. A value is no absence if `is_negative` panics.
+    /// the policy, as `None` does. If `is_negative` panics, the value is not an absence.
     pub fn with_negative(self, is_negative: fn(&V) -> bool) -> Self {
         self.with(|config| config.is_negative = Some(is_negative))
     }

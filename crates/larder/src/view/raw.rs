@@ -50,7 +50,8 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     /// Adds to a counter, which starts at 0, and returns the sum.
     ///
     /// # Errors
-    /// If Redis did not confirm: it may or may not have added. If the content is no number, or the sum overflows.
+    /// If Redis did not confirm, it may or may not have added. It is also an error if the content is not a number, or if
+    /// the sum overflows.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -83,7 +84,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     /// The value of a counter, if there is one.
     ///
     /// # Errors
-    /// If Redis does not reply, or the content is no number.
+    /// If Redis does not reply, or the content is not a number.
     ///
     /// # Panics
     /// Outside a tokio runtime, if there is Redis.

@@ -33,7 +33,7 @@ impl WriteOptions {
         WriteOptions::default()
     }
 
-    /// How long the value is fresh. A negative value keeps the negative TTL of the view.
+    /// The TTL of the value. A negative value keeps the negative TTL of the view.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self

@@ -98,8 +98,8 @@ impl Builder {
         self
     }
 
-    /// How long a value is fresh after it was stored, if no view, call or loader sets another time: 1 ms to 8,900
-    /// years. Required, since no default suits every cache.
+    /// The time for which a stored value is fresh, unless a view, call or loader sets another one: 1 ms to 8,900 years.
+    /// Required, since no default suits every cache.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.policy.ttl = Some(ttl);
         self
@@ -118,14 +118,14 @@ impl Builder {
         self
     }
 
-    /// How long memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s. See
-    /// also [`Builder::prefer`].
+    /// The time for which memory is served without Redis after the last liveness proof; zero for not at all. Default: 30 s.
+    /// See also [`Builder::prefer`].
     pub fn disconnected(mut self, at_most: Duration) -> Self {
         self.disconnected = at_most;
         self
     }
 
-    /// What comes first once Redis is lost for longer than [`Builder::disconnected`]. Default: coherence.
+    /// The priority while Redis is lost for longer than [`Builder::disconnected`]. Default: coherence.
     pub fn prefer(mut self, prefer: Prefer) -> Self {
         self.prefer = prefer;
         self
@@ -139,8 +139,8 @@ impl Builder {
         self
     }
 
-    /// How long a fetch waits for another node that loads the same key. Then it serves its stale value if it has one, and
-    /// loads too if not. Default: 2 s.
+    /// The maximum time for which a fetch waits for another node that loads the same key. Then it serves its stale value,
+    /// or loads too if it has none. Default: 2 s.
     pub fn lease_wait(mut self, at_most: Duration) -> Self {
         self.lease_wait = at_most;
         self
@@ -180,13 +180,13 @@ impl Builder {
         self
     }
 
-    /// How values are encoded for Redis, if a view has no codec of its own. Default: postcard.
+    /// The encoding of values for Redis in views without a codec of their own. Default: postcard.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// How encoded values are compressed for Redis. Default: not at all.
+    /// The compression of encoded values for Redis. Default: none.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.packing.compression = compression;
         self

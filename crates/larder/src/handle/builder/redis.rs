@@ -76,8 +76,8 @@ impl Builder {
         self
     }
 
-    /// How long a connection over TCP is idle before the system probes it, and the time between probes: 1 s to 1 h. A
-    /// probe keeps the connection open in load balancers and firewalls. Default: 60 s.
+    /// The idle time after which the system probes a connection over TCP, and the time between probes: 1 s to 1 h. A probe
+    /// keeps the connection open in load balancers and firewalls. Default: 60 s.
     pub fn redis_keepalive(mut self, interval: Duration) -> Self {
         self.redis.keepalive = interval;
         self

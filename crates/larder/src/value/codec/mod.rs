@@ -63,7 +63,7 @@ pub trait Codec<V>: Send + Sync + 'static {
     /// Reads the bytes of a value that the codec number `codec` wrote.
     ///
     /// # Errors
-    /// If the bytes are no value. The lookup is a miss.
+    /// If the bytes are not a value. The lookup is a miss.
     fn decode(&self, codec: u8, bytes: &[u8]) -> Result<V, CodecError>;
 
     /// Reads the bytes of a value from `bytes[start..]`. A codec whose values are such bytes may keep the allocation.
