@@ -53,7 +53,7 @@ impl<V> Inserted<V> {
     }
 }
 
-/// Why an entry was not stored.
+/// The reason why an entry was not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -65,9 +65,10 @@ pub enum Refusal {
         /// The heaviest entry that the cache accepts.
         limit: u64,
     },
-    /// No entry is left that [may be evicted](crate::Evictable). The write has evicted those that were, which is how it found
-    /// that they weigh too little. If all may be: the capacity was lowered below its weight meanwhile; or, for about a
-    /// second, all shards that could make room were locked by closures that do not end.
+    /// No entry is left that [may be evicted](crate::Evictable). The write has evicted all others, and they weighed too
+    /// little. Under [`Evictable::All`](crate::Evictable::All) the reason is one of these: the capacity was lowered below
+    /// the weight of the entry meanwhile; or for about a second closures that do not end have locked all shards that could
+    /// make room.
     #[error("no room could be made")]
     NoRoom,
 }
@@ -133,7 +134,7 @@ impl<'a, K, V> EntryRef<'a, K, V> {
     }
 }
 
-/// What [`crate::Cache::compute`] does with the entry after its closure returned.
+/// The effect of [`crate::Cache::compute`] on the entry after its closure returned.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Op<V> {
@@ -147,11 +148,12 @@ pub enum Op<V> {
     Remove,
 }
 
-/// What [`crate::Cache::compute`] returns.
+/// The result of [`crate::Cache::compute`].
 #[derive(Debug)]
 pub struct Computed<R> {
     /// The second value that the closure returned.
     pub result: R,
-    /// Why the value of [`Op::Put`] was not stored, if it was not; for the former entry see [`Inserted::Refused`].
+    /// The reason why the value of [`Op::Put`] was not stored; `None` if it was. For the former entry see
+    /// [`Inserted::Refused`].
     pub refused: Option<Refusal>,
 }

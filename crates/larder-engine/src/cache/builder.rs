@@ -164,8 +164,8 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     }
 
     /// Called for each removed entry, on the thread that removed it, after the locks are released, also if the operation
-    /// panics. It may call the cache. A panic in it reaches the caller of the operation, after it was called for all entries
-    /// that were removed so far: of [`Cache::clear`] and its like, up to about 128.
+    /// panics. It may call the cache. A panic in it reaches the caller of the operation, after it was called for all
+    /// entries that were removed so far: up to about 128 in [`Cache::clear`] and similar operations.
     pub fn listener(mut self, listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
@@ -288,7 +288,7 @@ impl<K, V> std::fmt::Debug for Builder<K, V> {
     }
 }
 
-/// Why a cache could not be built.
+/// The reason why a cache could not be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -296,8 +296,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Removes every entry for which `keep` returns false. `keep` runs under the lock of a shard, about 128 entries at a
-    /// time; entries that are stored meanwhile may or may not be passed to it, and those that have expired and are not
-    /// reclaimed yet are. Loads under way can no longer commit: they have no value yet that `keep` could judge.
+    /// time; entries that are stored meanwhile may or may not be passed to it. Expired entries that are not reclaimed yet
+    /// are passed. Loads under way can no longer commit, since they have no value yet that `keep` could judge.
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.retain_from(0, usize::MAX, keep);
     }
@@ -323,7 +323,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.retain(|_, _| false);
     }
 
-    /// Removes all entries and returns those that had not expired; loads under way can no longer commit.
+    /// Removes all entries and returns the entries that had not expired. Loads under way can no longer commit.
     pub fn drain(&self) -> Vec<(K, V)> {
         let now = self.now();
         let mut drained = Drained { cache: self, entries: Vec::new() };
@@ -353,7 +353,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     }
 
     /// Visits about `count` entries starting at `cursor` and returns the cursor to continue with. Zero starts a scan and,
-    /// when returned, ends it. Entries that stay throughout are visited exactly once, also if the cache grows meanwhile.
+    /// when returned, ends it. Entries that stay throughout are visited exactly once, whatever other operations run
+    /// meanwhile.
     ///
     /// # Panics
     /// If `visit` calls the same cache.
@@ -403,7 +404,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         total
     }
 
-    /// The counters of a partition now.
+    /// The present counters of a partition.
     ///
     /// # Panics
     /// If there is no such [partition](crate::Builder::partitions).

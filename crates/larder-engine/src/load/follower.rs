@@ -23,16 +23,16 @@ pub struct Follower<K: Hash + Eq, V> {
 }
 
 impl<K: Hash + Eq, V> Follower<K, V> {
-    /// When the load began, on the cache's clock.
+    /// The time at which the load began, on the cache's clock.
     pub fn began(&self) -> Duration {
         self.flight.began
     }
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Follower<K, V> {
-    /// Leads a load beside the one that this caller has waited for, if that is still under way and nobody else has overtaken
-    /// it. Callers follow the new load from then on. The older one may still commit, until the new one has; if the new one
-    /// stores nothing, callers follow the older one again.
+    /// Leads a load beside the load that this caller has waited for, if that is still under way and no other caller has
+    /// overtaken it. Callers follow the new load from then on. The older load may still commit until the new one has. If
+    /// the new load stores nothing, callers follow the older one again.
     ///
     /// Cost: as a miss of [`Cache::load`].
     pub fn overtake(self, leader: Leader) -> Load<K, V> {

@@ -35,7 +35,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a load failed, shared by all followers. The leader chooses the type; followers downcast.
+/// The reason why a load failed, shared by all followers. The leader chooses the type; followers downcast.
 pub type Failure = Arc<dyn Any + Send + Sync>;
 
 /// The outcome of [`Cache::load`].
@@ -49,7 +49,7 @@ pub enum Load<K: Hash + Eq, V> {
     Follow(Follower<K, V>),
 }
 
-/// How the leader of a load works, which determines how other callers wait.
+/// The way in which the leader of a load works, which determines how other callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leader {
     /// It is asynchronous. Callers follow it, except callers that block their thread: they load for themselves.
@@ -61,7 +61,7 @@ pub enum Leader {
     GivesWay,
 }
 
-/// What a [`Follower`] resolves to.
+/// The outcome of a [`Follower`].
 #[derive(Debug)]
 pub enum FollowOutcome<K: Hash + Eq, V> {
     /// The leader's value, or one that was stored meanwhile.

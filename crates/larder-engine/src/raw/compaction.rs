@@ -16,7 +16,7 @@ pub struct Compaction {
 pub struct RecordMemory {
     /// The bytes of pages in use.
     pub used_bytes: usize,
-    /// Those of them that hold no record.
+    /// The bytes of them that hold no record.
     pub free_bytes: usize,
     /// The free bytes up to which no [`Compaction`] begins.
     pub tolerated_bytes: usize,
@@ -41,13 +41,13 @@ impl Compaction {
         Some(Compaction { pages: arena::Compaction::begin()?, shard: 0, slot: 0 })
     }
 
-    /// How many pages it may empty.
+    /// The number of pages that it may empty.
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// How many of them are empty by now. Few after the last slot mean that another compaction would not help either, for a
-    /// while: another cache or a thread has the blocks that are left.
+    /// The number of pages that are empty by now. If it is low after the last slot, another compaction would not help for a
+    /// while: another cache or a thread has the remaining blocks.
     pub fn emptied(&self) -> usize {
         self.pages.emptied()
     }

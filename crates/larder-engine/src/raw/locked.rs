@@ -158,7 +158,7 @@ impl<O> Locked<'_, O> {
         cache.reweigh_in_turn(shard, location, id, weight, now, removed)
     }
 
-    /// When the entry of `key` expires, in milliseconds on the cache's clock; `Some(None)` if it does not, and `None`
+    /// The deadline of the entry of `key`, in milliseconds on the cache's clock; `Some(None)` if it has none, and `None`
     /// without an entry.
     ///
     /// # Panics

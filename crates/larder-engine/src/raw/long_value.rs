@@ -16,7 +16,7 @@ pub struct LongValue {
 }
 
 impl LongValue {
-    /// A value that will have so many bytes.
+    /// A value that will have `total_bytes` bytes.
     ///
     /// # Panics
     /// If an allocation may not be so long.
@@ -61,7 +61,7 @@ impl LongValue {
         self.len += piece.len();
     }
 
-    /// Appends so many zeros.
+    /// Appends `count` zeros.
     ///
     /// # Panics
     /// If the value would become longer than its length.

@@ -26,8 +26,8 @@ impl Measurement {
 }
 
 impl<O> Cache<O> {
-    /// Measures the next `count` shards anew, or all if there are fewer. One that another thread holds for longer than most
-    /// operations take stays as it was when it was last measured, until it is its turn again.
+    /// Measures the next `count` shards again, or all if there are fewer. If another thread holds a shard for longer than
+    /// most operations take, its last measurement stays until its next turn.
     ///
     /// Cost: a lock and some reads for each of these shards.
     ///

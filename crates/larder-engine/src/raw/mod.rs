@@ -89,7 +89,7 @@ impl<'a, O> Entry<'a, O> {
     }
 }
 
-/// What [`Cache::update`] does with the entry after its closure returned.
+/// The effect of [`Cache::update`] on the entry after its closure returned.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UpdateOp<O = Infallible> {

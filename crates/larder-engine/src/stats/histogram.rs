@@ -14,8 +14,8 @@ const STEPS: usize = 1 << PRECISION_BITS;
 const TOP_BIT: u32 = 44;
 const BUCKETS: usize = (TOP_BIT - PRECISION_BITS + 1) as usize * STEPS;
 
-/// A shared histogram of durations. Those of more than 2^44 nanoseconds, 4.9 hours, are counted as so long, except in the
-/// sum and the maximum.
+/// A shared histogram of durations. Durations above 2^44 nanoseconds, 4.9 hours, count as that long, except in the sum and
+/// the maximum.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,

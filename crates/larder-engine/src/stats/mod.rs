@@ -20,7 +20,7 @@ pub struct Stats {
     pub hits: u64,
     /// Reads that found no entry. A read that waits for a load counts once, however the load ends.
     pub misses: u64,
-    /// Why they found none.
+    /// The reasons of these misses.
     pub miss_causes: MissCauses,
     /// Values stored, new and replacing.
     pub inserts: u64,
@@ -98,7 +98,7 @@ pub struct MissCauses {
 }
 
 impl MissCauses {
-    /// The causes by name, also those that did not occur.
+    /// The causes by name, also causes that did not occur.
     pub fn counts(&self) -> [(&'static str, u64); 7] {
         [
             ("first", self.first),

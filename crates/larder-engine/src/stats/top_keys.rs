@@ -60,7 +60,7 @@ pub struct TopKey {
     pub key: Box<[u8]>,
     /// The estimated number of its occurrences.
     pub count: u64,
-    /// How far the number may be off: the error of the summary, and twice the standard deviation of the sample.
+    /// The possible error of the number: the error of the summary, and twice the standard deviation of the sample.
     pub error: u64,
 }
 
