@@ -117,16 +117,16 @@ impl Builder {
         self
     }
 
-    /// How many requests may wait for the head of a response from the fill of another request; further ones call the
-    /// handler. Default: 16,384.
+    /// The maximum number of requests that wait for the head of a response from the fill of another request. Further
+    /// requests call the handler. Default: 16,384.
     pub fn max_waiters(mut self, waiters: usize) -> Builder {
         self.limits.max_waiters = waiters;
         self
     }
 
-    /// How many handlers may run in fills, which go on after their clients have left. Beyond it a miss calls its handler
-    /// without a fill, so that its response is not stored and the call ends with its client, and stale responses are not
-    /// refreshed. All views count together. Default: 4,096.
+    /// The maximum number of handlers that run in fills, which continue after their clients have left. Beyond it a miss
+    /// calls its handler without a fill: its response is not stored, and the call ends with its client. Stale responses are
+    /// not refreshed. All views count together. Default: 4,096.
     pub fn max_fills(mut self, fills: usize) -> Builder {
         self.limits.max_fills = fills;
         self
@@ -164,9 +164,9 @@ impl Builder {
         self
     }
 
-    /// The only request fields that a handler sees whose response may be stored. A handler that depends on another one,
-    /// as on `X-Forwarded-Host` for the links of a page, would let one client choose the response of all; without the
-    /// field it cannot.
+    /// The only request fields that a handler sees if its response may be stored. If a handler depended on another field,
+    /// such as `X-Forwarded-Host` for the links of a page, one client could choose the response of all; without the field
+    /// it cannot.
     ///
     /// Always visible are `Host`, the fields of a body, if there is one, and of conditions, and credentials. A response
     /// that depends on a listed field needs `Vary`. This concerns GET, and the
@@ -229,8 +229,8 @@ impl Builder {
         self
     }
 
-    /// How long the [`gate`](Builder::gate) may take. After that the request is denied: it goes to the handler, uncached.
-    /// Any value. Default: 5 s.
+    /// The maximum time of the [`gate`](Builder::gate). After that the request is denied: the handler answers it, and the
+    /// response is not stored. Any value. Default: 5 s.
     pub fn gate_timeout(mut self, timeout: Duration) -> Builder {
         self.gate_timeout = timeout;
         self
@@ -254,17 +254,18 @@ impl Builder {
         self
     }
 
-    /// How long a request waits for the fill of another request before it calls the handler itself. After one has waited
-    /// in vain, further requests for its key do not wait for ten seconds. Zero: not at all. A body that has not grown for so
-    /// long, or for a second if that is more, is not read by further requests: they call the handler. Default: 5 s.
+    /// The maximum time for which a request waits for the fill of another request before it calls the handler itself; zero
+    /// for not at all. After a request has reached it, further requests for its key do not wait for ten seconds. If a body
+    /// has not grown for this time, and for at least a second, further requests do not read it: they call the handler.
+    /// Default: 5 s.
     pub fn wait_timeout(mut self, timeout: Duration) -> Builder {
         self.limits.wait_timeout = timeout;
         self
     }
 
-    /// How long a fill may take to the end of the body. After that its response is not stored, its followers call the
+    /// The maximum time of a fill to the end of the body. After that its response is not stored, its followers call the
     /// handler, and the next request starts a new fill. Its own client still gets the response. At most a year; longer
-    /// values are reduced to that. Default: 60 s. A handler that takes longer and whose client has left is dropped.
+    /// values are reduced to that. If a handler takes longer and its client has left, it is dropped. Default: 60 s.
     pub fn fill_timeout(mut self, timeout: Duration) -> Builder {
         self.limits.fill_timeout = timeout.min(MAX_FILL_TIMEOUT);
         self
@@ -316,7 +317,7 @@ impl Builder {
     }
 }
 
-/// Why a cache could not be built.
+/// The reason why a cache could not be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -110,7 +110,7 @@ impl SharedHttpCache {
         self.0.stats()
     }
 
-    /// What this replica would do with a request now; see [`HttpCache::inspect`].
+    /// The present answer of this replica to a request; see [`HttpCache::inspect`].
     pub fn inspect<B: http_body::Body>(&self, request: &Request<B>) -> Inspection {
         self.0.inspect(request)
     }

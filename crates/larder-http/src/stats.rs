@@ -140,7 +140,7 @@ pub struct Stats {
     pub misses: u64,
     /// Requests answered by the fill of another request.
     pub collapsed: u64,
-    /// Why the store had no response, estimated from one key in sixteen; exact for the purged ones.
+    /// The reasons why the store had no response, estimated from one key in sixteen; exact for purged responses.
     pub miss_causes: MissCauses,
     /// Requests that bypassed the cache or were rejected, by reason; reasons that did not occur are omitted.
     pub bypassed: Vec<(Reason, u64)>,

@@ -64,10 +64,10 @@ impl Cached {
         self
     }
 
-    /// Declares that the response is made from a value of a [`larder::Cache`]: it has the tags of the value, by which both are
-    /// invalidated together in a cache that shares its responses. It is also fresh no longer than the value, and not stored if
-    /// the value is stale: that is so without this for the values that the handler gets itself, but not for those that a task
-    /// gets for it. To have the tags only, add [them](Cached::tag).
+    /// Declares that the response is made from a value of a [`larder::Cache`]: it has the tags of the value, by which both
+    /// are invalidated together in a cache that shares its responses. It is also fresh no longer than the value, and not
+    /// stored if the value is stale. Values that the handler gets itself limit it without this call; values that a task
+    /// gets for it do not. To have the tags only, add [them](Cached::tag).
     ///
     /// ```
     /// use larder::{Cache, View};
@@ -96,9 +96,8 @@ impl Cached {
         self
     }
 
-    /// Allows this response to be stored with one of these statuses, in addition to 200. It is replayed with its
-    /// status. Those below 300 and 304 are never stored, nor are 400, 413, 414 and 431, which a client can provoke for any
-    /// path.
+    /// Allows this response to be stored with one of these statuses, in addition to 200. It is replayed with its status.
+    /// Statuses below 300, 304, and 400, 413, 414 and 431, which a client can provoke for any path, are never stored.
     pub fn cached_errors(mut self, statuses: impl IntoIterator<Item = StatusCode>) -> Cached {
         self.0.errors.extend(statuses);
         self

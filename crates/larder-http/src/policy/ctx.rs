@@ -37,7 +37,7 @@ impl CacheCtx {
         self.settings().lower_swr(grace);
     }
 
-    /// Limits the TTL by the freshness of something that the response is made from, and is no opt-in; see
+    /// Limits the TTL by the freshness of a value in the response. It does not opt in; see
     /// [`Cached::limit_ttl`](crate::Cached::limit_ttl).
     pub fn limit_ttl(&self, fresh_for: Duration) {
         self.settings().limit_ttl(fresh_for);
@@ -54,7 +54,7 @@ impl CacheCtx {
         self.settings().value_limit = fresh_for;
     }
 
-    /// Declares that the response is made from a value of a [`larder::Cache`], and is no opt-in; see
+    /// Declares that the response is made from a value of a [`larder::Cache`]. It does not opt in; see
     /// [`Cached::uses`](crate::Cached::uses).
     #[cfg(feature = "shared")]
     pub fn uses<V>(&self, value: &larder::Fetched<V>) {

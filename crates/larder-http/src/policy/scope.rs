@@ -1,6 +1,7 @@
 //! Who may have a response.
 
-/// Who may get a stored response. The order is from the widest to the narrowest; the narrowest of several counts.
+/// The requests that may get a stored response. The order is from the widest to the narrowest; the narrowest of several
+/// counts.
 ///
 /// A response without a scope is for requests without credentials: without `Authorization`, without cookies, and without
 /// the fields and extensions that [`Builder::credential_fields`](crate::Builder::credential_fields) and

@@ -21,7 +21,7 @@ use crate::status::Reason;
 /// A body that was read, and what it contributes to the key, or why it has none.
 pub(crate) type ReadBody = Result<(Bytes, Result<Bytes, Reason>), BodyRejection>;
 
-/// Why the layer answers a request itself: its body could not be read.
+/// The reason why the layer answers a request itself: its body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRejection {
     pub(crate) reason: Reason,
@@ -51,7 +51,7 @@ impl BodyRejection {
     }
 }
 
-/// How a layer treats request bodies of the type `ReqBody`: [`NoBodyKey`] or [`BodyRules`]. Sealed.
+/// The treatment of request bodies of the type `ReqBody` by a layer: [`NoBodyKey`] or [`BodyRules`]. Sealed.
 pub trait BodyKey<ReqBody>: sealed::Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     type Rule: Send;
@@ -234,7 +234,7 @@ pub struct AppliedRule {
     is_too_long: bool,
 }
 
-/// How the body of a request becomes a part of its key: as it is, in full, or as a GraphQL request.
+/// A rule that makes the body of a request a part of its key: as it is, in full, or as a GraphQL request.
 #[derive(Clone, Debug)]
 pub struct BodyRule {
     kind: RuleKind,
@@ -306,7 +306,7 @@ impl BodyRule {
         self
     }
 
-    /// How long the whole body may take to arrive; after that the answer is 408. Default: 10 s.
+    /// The maximum time until the whole body has arrived; after that the answer is 408. Default: 10 s.
     pub fn read_timeout(mut self, timeout: Duration) -> BodyRule {
         self.limits.timeout = timeout;
         self

@@ -14,7 +14,7 @@ pub(crate) const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-statu
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
-        /// Why a request bypassed the cache or its response was not stored.
+        /// The reason why a request bypassed the cache or its response was not stored.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
@@ -176,7 +176,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What the cache did with one request: the content of `Cache-Status`.
+/// The outcome of one request: the content of `Cache-Status`.
 ///
 /// Loggers outside of the layer read it from [`Body::outcome`](crate::Body::outcome).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ pub enum Outcome {
         /// Seconds since the TTL ended.
         over: u64,
     },
-    /// Answered by the handler, which ran for this request or for the one that it followed.
+    /// Answered by the handler, which ran for this request or for the request that it followed.
     Miss {
         /// Whether other variants of the resource were stored.
         variant: bool,

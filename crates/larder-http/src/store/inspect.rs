@@ -14,11 +14,11 @@ use crate::store::HttpCache;
 use crate::store::core::CacheCore;
 use crate::stored::entry::{StoreValue, StoredResponse};
 
-/// What the cache has for a request at one moment; see [`HttpCache::inspect`].
+/// The entry that the cache has for a request at one moment; see [`HttpCache::inspect`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Why the request bypasses the cache. Nothing else is known then.
+    /// The reason why the request bypasses the cache. Nothing else is known then.
     pub bypass: Option<Reason>,
     /// The header fields that select a variant; empty if the resource is not known to vary.
     pub vary: Vec<HeaderName>,
@@ -42,7 +42,7 @@ pub struct ResponseInspection {
     pub age: Duration,
     /// The rest of its time to live; zero once it is stale.
     pub ttl: Duration,
-    /// How long it may still be served stale after that; `None` if it is kept until it is evicted.
+    /// The time after that in which it may still be served stale; `None` if it is kept until it is evicted.
     pub grace: Option<Duration>,
     /// Its tags.
     pub tags: Vec<String>,
@@ -56,8 +56,8 @@ pub struct ResponseInspection {
 type Found = (StoreValue, Option<Duration>);
 
 impl HttpCache {
-    /// What the cache would do with this request now, without a body rule. Redis is not asked, no handler runs, and neither
-    /// policy nor counters learn of it.
+    /// The present answer of the cache to this request, without a body rule. It asks no Redis, runs no handler, and changes
+    /// neither policy nor counters.
     ///
     /// Cost: up to two lookups in memory.
     pub fn inspect<B: http_body::Body>(&self, request: &Request<B>) -> Inspection {

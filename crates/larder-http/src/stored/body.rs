@@ -26,7 +26,7 @@ pub struct IncompleteBody {
 }
 
 impl IncompleteBody {
-    /// Why the fill ended: its body failed or was too large, it was too slow, or it was purged.
+    /// The reason why the fill ended: its body failed or was too large, it was too slow, or it was purged.
     pub fn reason(&self) -> Reason {
         self.reason
     }
@@ -91,7 +91,7 @@ impl<B: http_body::Body> Body<B> {
         Body { kind: Kind::Follower { reader: buffer.reader(true), hint }, outcome: None }
     }
 
-    /// What the cache did with the request, for loggers outside of the layer. Every response of the layer has it.
+    /// The outcome of the request, for loggers outside of the layer. Every response of the layer has it.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcome
     }
