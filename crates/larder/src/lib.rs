@@ -17,9 +17,9 @@
 //! ```
 //!
 //! A [`Cache`] is one namespace with its tiers. A [`View`] is a typed window onto it. A *fetch* looks up memory, then
-//! Redis, then runs the loader, and stores the value in both tiers. However many callers fetch one key at the same
-//! time, one of them loads, and the others get its value. Over Redis that is one among all nodes: the others wait for it up
-//! to [`Builder::lease_wait`], and then load too.
+//! Redis, then runs the loader, and stores the value in both tiers. If many callers fetch one key at the same time, one of
+//! them loads and the others get its value. Over Redis one of all nodes loads. The others wait for it up to
+//! [`Builder::lease_wait`], and then load too.
 //!
 //! # The promise
 //! An *invalidation* is a `delete`, `write`, `invalidate_tags`, `clear` or `delete_matched` that returned
@@ -30,12 +30,12 @@
 //!    serve memory for [`Builder::disconnected`], and no longer.
 //! 3. No loader that began before it stores its result in either tier.
 //!
-//! [`Reach::HereAndQueued`] means: in effect on this node, queued and replayed, not yet elsewhere. An `Err` means that nothing
-//! was done, except [`CacheError::Redis`]: then it is unknown.
+//! [`Reach::HereAndQueued`] means that the invalidation is in effect on this node, and is queued and replayed for the
+//! others. An `Err` means that nothing was done, except [`CacheError::Redis`]: then it is unknown.
 //!
-//! [`Cache::coherence`] shows whether the promise is in effect. A failure of Redis never reaches the caller of
-//! [`View::fetch`] or [`View::read`]: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and
-//! retries. Mutations report it by their [`Reach`], because their callers rely on other nodes.
+//! [`Cache::coherence`] shows whether the promise is in effect. [`View::fetch`] and [`View::read`] never fail because of
+//! Redis: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and retries. Mutations report a failure by
+//! their [`Reach`], because their callers rely on other nodes.
 //!
 //! # Features
 //!
