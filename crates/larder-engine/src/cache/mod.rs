@@ -392,7 +392,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         self.inner.shards.each().map(|shard| shard.len()).sum()
     }
 
-    /// Whether there are no entries.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -15,12 +15,12 @@ use std::time::Duration;
 impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     /// The value of `key`, loaded by `loader` on a miss, at most once at a time.
     ///
-    /// Callers of this function wait for each other. They do not wait for a load that was begun with [`Cache::load`],
-    /// which may belong to a task that needs this very thread: they load for themselves, and the first value that is
-    /// valid when it comes is stored. `loader` runs without any lock. What it asks for in turn, its own key or another of
-    /// any cache, it does not wait for either: two loaders that need each other's key would wait for ever. This holds for
-    /// its own thread: a loader must not wait for another thread that asks for the same key, or for one whose loader waits
-    /// for this one.
+    /// Callers of this function wait for each other. They do not wait for a load that was begun with [`Cache::load`], which
+    /// may belong to a task that needs this very thread: they load for themselves, and the first value that is valid when
+    /// it comes is stored. `loader` runs without any lock. If it in turn loads its own key, or another key of any cache, it
+    /// does not wait for other loads either: two loaders that need each other's key would wait for ever. This covers only
+    /// its own thread. A loader must not wait for another thread that asks for the same key, nor for a thread whose loader
+    /// waits for this one.
     ///
     /// # Errors
     /// The error of `loader`, of this call or of the call that it waited for.

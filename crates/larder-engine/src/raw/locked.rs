@@ -208,11 +208,11 @@ impl<O> Locked<'_, O> {
     }
 
     /// Stores a record. Returns whether its key had no live entry. If not all entries [may be evicted](crate::Evictable),
-    /// it may exceed the capacity: of several changes that belong together, the last must not be refused. Ask for room
-    /// before the first: [`Locked::make_room`].
+    /// it may exceed the capacity, because the last of several changes that belong together must not be refused. Call
+    /// [`Locked::make_room`] before the first.
     ///
     /// # Errors
-    /// Why the record was not stored: that it alone exceeds the limit. For the former entry see
+    /// The record alone exceeds the limit, so it was not stored. For the former entry see
     /// [`Inserted::Refused`](crate::Inserted::Refused).
     ///
     /// # Panics

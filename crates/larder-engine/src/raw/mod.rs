@@ -139,8 +139,8 @@ impl<O> Cache<O> {
         self.weigh(record, &()) <= self.limit()
     }
 
-    /// Reads an entry, changes it in place, and decides what else to do with it, in one atomic step. `f` runs while the
-    /// shard is locked: it must be short.
+    /// Reads an entry, changes it in place, and keeps, replaces or removes it, in one atomic step. `f` runs while the shard
+    /// is locked: it must be short.
     ///
     /// # Errors
     /// The reason why the record of an [`UpdateOp::Put`] was not stored, or that an edited value has become too

@@ -118,7 +118,7 @@ impl TopKeys {
         TopKeys::top_of([self], most)
     }
 
-    /// The most frequent keys of several summaries together, each of a part of the stream: of a thread, for example.
+    /// The most frequent keys of several summaries together, each for a part of the stream, for example for a thread.
     pub fn top_of<'a>(summaries: impl IntoIterator<Item = &'a TopKeys>, most: usize) -> Vec<TopKey> {
         let (mut merged, mut lowest) = (HashMap::<Box<[u8]>, Merged>::new(), 0);
         for summary in summaries {
