@@ -12,14 +12,14 @@ pub enum Prefer {
     /// Memory is not used: every fetch loads, and an error of the loader reaches the caller.
     #[default]
     Coherence,
-    /// Values in memory count as stale: every fetch loads, and serves the value if the load fails or is slow, for as
-    /// long as its TTL and grace period say. After a failed load it is served without another one for
-    /// [`Policy::retry_after`]. What this node knows to be invalidated is never served.
+    /// Values in memory count as stale: every fetch loads, and serves the value if the load fails or is slow, for as long
+    /// as its TTL and grace period say. After a failed load it is served without another one for [`Policy::retry_after`].
+    /// Entries that this node knows to be invalidated are never served.
     Availability,
 }
 
-/// Times and timeouts. What a policy leaves open the next wider one decides: the call's, then the view's, then the
-/// cache's.
+/// Times and timeouts. A time that a policy does not set comes from the next wider policy: of the call, then of the view,
+/// then of the cache.
 ///
 /// # Examples
 /// ```

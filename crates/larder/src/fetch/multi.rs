@@ -75,7 +75,7 @@ where
     /// Sets the bulk loader and fetches: one outcome for each key, in the order of the keys, duplicates included.
     ///
     /// The loader returns a map or a list of pairs. A key that it leaves out has no value: its outcome is `Ok(None)`, and
-    /// nothing is stored for it, unless [`FetchMulti::absent`] says what to store. Callers that wait for the same keys with
+    /// nothing is stored for it, unless [`FetchMulti::absent`] gives it a value. Callers that wait for the same keys with
     /// bulk loaders of their own share that outcome. Values of other keys are dropped, since no lease covers them. Options
     /// that the loader sets in its context apply to all values; options that it sets in [`BulkCx::of`] apply to one.
     ///

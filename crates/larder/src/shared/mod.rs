@@ -176,11 +176,11 @@ impl SharedView {
         self.invalidate_tags([self.0.own_tag.clone()], Invalidation::Hard).await
     }
 
-    /// Calls a function with each invalidation of this view by another node, before this node can prove again that it
-    /// is up to date. [`SharedView::validity`] knows them without it; a listener frees memory at once. It is called on
-    /// the task that receives announcements and must not block; its panics are caught. Dropping the result ends it.
+    /// Calls a function with each invalidation of this view by another node, before this node can prove again that it is up
+    /// to date. [`SharedView::validity`] needs no listener: use one to free memory at once. It is called on the task that
+    /// receives announcements and must not block; its panics are caught. Dropping the result ends it.
     ///
-    /// Another view's keys are not told, and tags are told whether this view has entries with them or not.
+    /// The listener does not get keys of other views. It gets all tags, whether this view has entries with them or not.
     pub fn listen(&self, listener: impl Fn(RemoteInvalidation<'_>) + Send + Sync + 'static) -> Listening {
         let prefix = self.redis_key(&[]);
         let own_tag = self.0.own_tag.clone();

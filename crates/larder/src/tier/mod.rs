@@ -14,15 +14,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What every method of a tier returns.
+/// The result of every method of a tier.
 pub type TierFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TierError>> + Send + 'a>>;
 
 /// The first bytes under a key: magic, version, kind and id. A lease has no others.
 pub type Head = [u8; HEAD_BYTES];
 
-/// How far a ledger that was lost may have been ahead of what a node knows of it: each invalidation advances its clock
-/// by one. A new ledger starts later by this much, and by a random part of it: two nodes that know the same and make
-/// one each, on different servers, must not give out equal clocks for different states.
+/// The maximum number of advances of a lost ledger that a node may not know: each invalidation advances its clock by one. A
+/// new ledger starts later by this number, and by a random part of it: if two nodes with the same knowledge make a ledger
+/// each, on different servers, these must not have equal clocks for different states.
 pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
 
 /// The most keys of one command, of one transaction, and the most members of one advance of the ledger: no request and no
@@ -32,7 +32,7 @@ pub(crate) const BATCH: usize = 500;
 /// The length of a [`Head`].
 pub const HEAD_BYTES: usize = 20;
 
-/// Where a value has its deadline, after its head: 8 bytes, little-endian, in milliseconds as in [`Expiry::At`].
+/// The position of the deadline of a value, after its head: 8 bytes, little-endian, in milliseconds as in [`Expiry::At`].
 pub const DEADLINE_AT: usize = HEAD_BYTES;
 
 /// A tier that several nodes share.
@@ -57,7 +57,7 @@ pub trait Tier: Debug + Send + Sync {
     /// Reads the keys, puts a lease under each absent key if there is a `lease`, and reads the ledger: one round trip, or
     /// one for each 500 keys.
     ///
-    /// Each key is one atomic step: of concurrent lookups of one absent key, one gets [`KeyContent::LeaseGranted`].
+    /// Each key is one atomic step: one of several concurrent lookups of an absent key gets [`KeyContent::LeaseGranted`].
     /// The keys and the ledger are not one step.
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply>;
 
@@ -137,8 +137,8 @@ pub trait Subscription: Debug + Send + Sync {
     fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse>;
 }
 
-/// What a heartbeat does with the markers. Each server has its own under a key with its identity, so that a node that
-/// reaches a restored server first does not replace the marker by which the others tell the age of the copy.
+/// The action of a heartbeat on the markers. Each server has a marker of its own under a key with its identity. So a node
+/// that reaches a restored server first does not replace the marker that shows the age of the copy to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker<'a> {
     /// Nothing.
@@ -150,13 +150,13 @@ pub enum Marker<'a> {
     Store(u64),
 }
 
-/// The reply to a heartbeat. What the server does not tell is `None`.
+/// The reply to a heartbeat. Values that the server does not report are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pulse {
     /// The server's clock, in microseconds since 1970.
     pub time: Option<u64>,
-    /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an
-    /// older copy, it tells the age of the copy.
+    /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an older
+    /// copy, it shows the age of the copy.
     pub marker: Option<u64>,
     /// The ledger's clock.
     pub ledger_clock: Option<u64>,
@@ -381,8 +381,8 @@ pub struct Stamps {
     pub floor: u64,
     /// No entry with a tag and an older clock is valid, unless the ledger has a stamp of the tag.
     pub tag_floor: u64,
-    /// The stamp of each member of the query, in order. `None` counts as the floor, or that of tags if it is higher and
-    /// the member is a tag. A [`time_member`] has a time, which is no stamp.
+    /// The stamp of each member of the query, in order. `None` counts as the floor; for a tag it counts as the floor of
+    /// tags if that is higher. A [`time_member`] has a time and not a stamp.
     pub members: Vec<Option<u64>>,
 }
 
@@ -411,10 +411,10 @@ pub struct LedgerAdvance<'a> {
     pub floor: bool,
     /// The lowest new clock: the highest one that this node knows.
     pub at_least: u64,
-    /// With `Some`, a ledger whose clock is lower is another one than this node knew, and values of that one would seem to
-    /// belong to it once its clock has reached theirs. Then the clock and the floor advance past them, as those of a new
-    /// ledger, and this is announced first, with the clock behind it. `None` if such a ledger is an older copy, whose
-    /// missing invalidations are repeated.
+    /// The announcement of a new floor, with the clock behind it, for a ledger with a lower clock. With `Some` such a
+    /// ledger is another one than this node knew: once its clock has reached the clocks of old values, these would seem to
+    /// belong to it. So its clock and its floor advance past them, as in a new ledger, and this message is announced first.
+    /// With `None` such a ledger is an older copy, and its missing invalidations are repeated.
     pub floor_message: Option<&'a [u8]>,
     /// The announcement. The new clock is appended to its message.
     pub announce: &'a Announcement,

@@ -41,7 +41,7 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.policy.ttl = Some(ttl))
     }
 
-    /// The same view with another policy. What the policy leaves open stays as it is.
+    /// The same view with another policy. Times that the policy does not set stay as they are.
     pub fn with_policy(self, policy: Policy) -> Self {
         self.with(|config| config.policy = policy.or(config.policy))
     }

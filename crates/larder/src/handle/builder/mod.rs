@@ -85,8 +85,8 @@ impl Builder {
         }
     }
 
-    /// The capacity of the memory tier in bytes: encoded values, or what a view's weigher returns, keys, and 240 bytes
-    /// for each entry. 1 KiB to 2^62. Default: 64 MiB.
+    /// The capacity of the memory tier in bytes: keys, encoded values or their weights by the weigher of a view, and 240
+    /// bytes for each entry. 1 KiB to 2^62. Default: 64 MiB.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.capacity = Capacity::Bytes(bytes);
         self
