@@ -23,27 +23,11 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-/// What the observation that this thread is in has noted.
-#[derive(Clone, Copy)]
-enum Noted {
-    /// There is no observation.
-    Unobserved,
-    Nothing,
-    FreshFor(Duration),
-}
-
-impl Noted {
-    fn add(self, fresh_for: Duration) -> Noted {
-        match self {
-            Noted::Unobserved => self,
-            Noted::Nothing => Noted::FreshFor(fresh_for),
-            Noted::FreshFor(shortest) => Noted::FreshFor(shortest.min(fresh_for)),
-        }
-    }
-}
-
 thread_local! {
-    static NOTED: Cell<Noted> = const { Cell::new(Noted::Unobserved) };
+    /// Whether the thread is in an observation. Apart from what is noted, because a hit of a cache reads this alone.
+    static IS_OBSERVED: Cell<bool> = const { Cell::new(false) };
+    /// The shortest time that the observation has noted.
+    static SHORTEST: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
 /// Notes that the running code has received a value, and how much longer the value is fresh: zero if it is stale. The
@@ -52,9 +36,9 @@ thread_local! {
 /// Cost without an observation: one load of a word of the thread.
 #[inline]
 pub fn note(fresh_for: impl FnOnce() -> Duration) {
-    let noted = NOTED.get();
-    if !matches!(noted, Noted::Unobserved) {
-        NOTED.set(noted.add(fresh_for()));
+    if IS_OBSERVED.get() {
+        let fresh_for = fresh_for();
+        SHORTEST.set(Some(SHORTEST.get().map_or(fresh_for, |shortest| shortest.min(fresh_for))));
     }
 }
 
@@ -62,12 +46,9 @@ pub fn note(fresh_for: impl FnOnce() -> Duration) {
 ///
 /// An observation within `code` notes for this one too. If `code` panics, its notes are lost.
 pub fn observe<R>(code: impl FnOnce() -> R) -> (R, Option<Duration>) {
-    let outer = Outer(NOTED.replace(Noted::Nothing));
+    let outer = Outer { is_observed: IS_OBSERVED.replace(true), shortest: SHORTEST.replace(None) };
     let result = code();
-    let fresh_for = match NOTED.get() {
-        Noted::FreshFor(fresh_for) => Some(fresh_for),
-        Noted::Nothing | Noted::Unobserved => None,
-    };
+    let fresh_for = SHORTEST.get();
     drop(outer);
     if let Some(fresh_for) = fresh_for {
         note(|| fresh_for);
@@ -76,11 +57,15 @@ pub fn observe<R>(code: impl FnOnce() -> R) -> (R, Option<Duration>) {
 }
 
 /// Restores the outer observation, also after a panic.
-struct Outer(Noted);
+struct Outer {
+    is_observed: bool,
+    shortest: Option<Duration>,
+}
 
 impl Drop for Outer {
     fn drop(&mut self) {
-        NOTED.set(self.0);
+        IS_OBSERVED.set(self.is_observed);
+        SHORTEST.set(self.shortest);
     }
 }
 
