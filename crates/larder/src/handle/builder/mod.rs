@@ -295,8 +295,8 @@ impl Cache {
         Builder::new(namespace)
     }
 
-    /// A cache that stores no values: every fetch loads, every read misses, [`View::add`] returns false. Counters count, in
-    /// memory.
+    /// A cache that stores no values: every fetch loads, every read misses, [`View::add`](crate::View::add) returns false.
+    /// Counters count, in memory.
     pub fn null() -> Cache {
         Builder::new("null").ttl(Duration::from_secs(1)).enabled(false).build().expect("valid options")
     }
