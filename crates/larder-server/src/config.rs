@@ -45,9 +45,9 @@ pub struct Config {
     /// Maximum number of open connections. A further connection gets an error and is closed. The server raises the
     /// process's limit on open files accordingly, if the system allows it. Default 10,000. Range 1 to 1,000,000.
     pub maxclients: usize,
-    /// Bytes of replies that one connection may buffer before it is closed. Only a single huge reply can exceed it: the
-    /// server stops reading from a client that does not read its replies. Default 1 GiB; never more than
-    /// `max_client_memory`. At least 1 MiB.
+    /// Bytes of the longest reply. Instead of a longer one the client gets an error, and the connection stays open. The
+    /// server stops reading from a client that does not read its replies, so that further replies do not add up. Default
+    /// 1 GiB; never more than `max_client_memory`. At least 1 MiB.
     pub max_reply_bytes: ByteSize,
     /// Bytes of incomplete requests and unsent replies that all connections together may buffer. Above it, the
     /// connection with the largest buffers is closed, and one request that announces more gets an error. Entries are
