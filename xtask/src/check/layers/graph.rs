@@ -28,7 +28,7 @@ impl Graph {
     }
 
     /// The arrows between files of which none is the parent of the other.
-    pub(super) fn between_rooms(&self) -> impl Iterator<Item = (&str, &str, usize)> {
+    pub(super) fn between_modules(&self) -> impl Iterator<Item = (&str, &str, usize)> {
         let arrows = self.arrows.iter().map(|((from, to), line)| (from.as_str(), to.as_str(), *line));
         arrows.filter(|(from, to, _)| !is_parent(from, to) && !is_parent(to, from))
     }
@@ -36,7 +36,7 @@ impl Graph {
     /// The circles: the largest sets of files that reach each other, parents aside.
     pub(super) fn circles(&self) -> Vec<BTreeSet<&str>> {
         let mut targets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (from, to, _) in self.between_rooms() {
+        for (from, to, _) in self.between_modules() {
             targets.entry(from).or_default().push(to);
         }
         let reached: BTreeMap<&str, BTreeSet<&str>> =

@@ -6,7 +6,7 @@ use crate::workspace::root;
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// One module, which is a file or stands in braces inside of one.
 #[derive(Debug)]
@@ -267,8 +267,8 @@ impl Tokens {
     }
 }
 
-/// The name of a module file's own module in its folder, so that `a/mod.rs` and `a.rs` are the same.
+/// The path of a file's module, by which `a/mod.rs` and `a.rs` are the same.
 pub(super) fn stem(file: &str) -> &str {
-    let stem = file.trim_end_matches(".rs");
-    Path::new(stem).to_str().map_or(stem, |stem| stem.trim_end_matches("/mod"))
+    let stem = file.strip_suffix(".rs").unwrap_or(file);
+    stem.strip_suffix("/mod").unwrap_or(stem)
 }

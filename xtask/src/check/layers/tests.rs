@@ -1,8 +1,8 @@
 //! Tests of the check of layers on small crates of a few lines.
 
+use super::crate_faults;
+use super::crates::{CrateLayers, Exception};
 use super::graph::Graph;
-use super::house_faults;
-use super::houses::{Exception, House};
 use super::source::{Module, read};
 
 const LAYERS: &[(&str, &[&str])] = &[("low", &["a", "b"]), ("high", &["c"])];
@@ -21,7 +21,7 @@ fn modules(files: &[(&str, &str)]) -> Vec<Module> {
 }
 
 fn faults(exceptions: &'static [Exception], files: &[(&str, &str)]) -> Vec<String> {
-    let house = House { name: "x", layers: LAYERS, exceptions };
+    let list = CrateLayers { name: "x", layers: LAYERS, exceptions };
     let mut all = vec![("lib.rs", "mod a; mod b; mod c;")];
     all.extend(files);
     for (file, text) in [("a.rs", ""), ("b.rs", ""), ("c.rs", "")] {
@@ -29,7 +29,7 @@ fn faults(exceptions: &'static [Exception], files: &[(&str, &str)]) -> Vec<Strin
             all.push((file, text));
         }
     }
-    house_faults(&house, &Graph::new(&modules(&all)))
+    crate_faults(&list, &Graph::new(&modules(&all)))
 }
 
 #[test]
@@ -55,10 +55,10 @@ fn lists_in_braces_and_new_names_are_arrows() {
 #[test]
 fn name_that_the_root_exports_belongs_to_its_file() {
     let files = [("a.rs", "use crate::Thing;"), ("c.rs", "pub struct Thing;")];
-    let house = House { name: "x", layers: LAYERS, exceptions: &[] };
+    let list = CrateLayers { name: "x", layers: LAYERS, exceptions: &[] };
     let root = ("lib.rs", "mod a; mod b; mod c; pub use c::Thing;");
     let all: Vec<_> = [root, ("b.rs", "")].into_iter().chain(files).collect();
-    assert_eq!(house_faults(&house, &Graph::new(&modules(&all))).len(), 1);
+    assert_eq!(crate_faults(&list, &Graph::new(&modules(&all))).len(), 1);
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn parent_and_its_child_may_use_each_other() {
         ("a/mod.rs", "mod child; use child::Child; pub(crate) struct A;"),
         ("a/child.rs", "use super::A; struct Child;"),
     ];
-    let house = House { name: "x", layers: &[("low", &["a"])], exceptions: &[] };
+    let list = CrateLayers { name: "x", layers: &[("low", &["a"])], exceptions: &[] };
     let all: Vec<_> = [("lib.rs", "mod a;")].into_iter().chain(files).collect();
-    assert_eq!(house_faults(&house, &Graph::new(&modules(&all))), [""; 0]);
+    assert_eq!(crate_faults(&list, &Graph::new(&modules(&all))), [""; 0]);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn siblings_that_use_each_other_through_their_parent_form_a_circle() {
         ("a/one.rs", "use super::Two; struct One;"),
         ("a/two.rs", "use super::One; struct Two;"),
     ];
-    let house = House { name: "x", layers: &[("low", &["a"])], exceptions: &[] };
+    let list = CrateLayers { name: "x", layers: &[("low", &["a"])], exceptions: &[] };
     let all: Vec<_> = [("lib.rs", "mod a;")].into_iter().chain(files).collect();
-    assert_eq!(house_faults(&house, &Graph::new(&modules(&all))).len(), 1);
+    assert_eq!(crate_faults(&list, &Graph::new(&modules(&all))).len(), 1);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn exception_for_what_does_not_exist_is_reported() {
 
 #[test]
 fn module_without_layer_and_layer_without_module_are_reported() {
-    let house = House { name: "x", layers: &[("low", &["gone"])], exceptions: &[] };
-    let found = house_faults(&house, &Graph::new(&modules(&[("lib.rs", "mod a;"), ("a.rs", "")])));
+    let list = CrateLayers { name: "x", layers: &[("low", &["gone"])], exceptions: &[] };
+    let found = crate_faults(&list, &Graph::new(&modules(&[("lib.rs", "mod a;"), ("a.rs", "")])));
     assert_eq!(found.len(), 2, "{found:?}");
 }

@@ -2,7 +2,7 @@
 
 /// The layers of one crate.
 #[derive(Debug)]
-pub(super) struct House {
+pub(super) struct CrateLayers {
     /// The crate, and its folder in `crates/`.
     pub(super) name: &'static str,
     /// The layers, lowest first, with the modules in the root of the crate. Every module is listed.
@@ -19,8 +19,8 @@ pub(super) enum Exception {
 }
 
 /// Every crate with layers.
-pub(super) const HOUSES: &[House] = &[
-    House {
+pub(super) const CRATES: &[CrateLayers] = &[
+    CrateLayers {
         name: "larder",
         layers: &[
             ("basics", &["task", "unwind"]),
@@ -36,7 +36,7 @@ pub(super) const HOUSES: &[House] = &[
         ],
         exceptions: &[],
     },
-    House {
+    CrateLayers {
         name: "larder-links",
         layers: &[
             ("model", &["model"]),
@@ -48,7 +48,7 @@ pub(super) const HOUSES: &[House] = &[
         ],
         exceptions: &[],
     },
-    House {
+    CrateLayers {
         name: "larder-engine",
         layers: &[
             ("basics", &["fork", "freshness", "sync"]),
@@ -60,7 +60,7 @@ pub(super) const HOUSES: &[House] = &[
         ],
         exceptions: &[],
     },
-    House {
+    CrateLayers {
         name: "larder-http",
         layers: &[
             ("values", &["stats", "status"]),
@@ -78,7 +78,7 @@ pub(super) const HOUSES: &[House] = &[
         ],
         exceptions: &[],
     },
-    House {
+    CrateLayers {
         name: "larder-server",
         layers: &[
             ("basics", &["error", "spec", "system"]),
@@ -107,7 +107,7 @@ pub(super) const HOUSES: &[House] = &[
             Exception::Circle { files: &["cmd/context.rs", "cmd/session.rs", "cmd/slices.rs"] },
         ],
     },
-    House {
+    CrateLayers {
         name: "larder-admin",
         layers: &[
             ("basics", &["moment", "token", "unwind"]),
@@ -117,7 +117,7 @@ pub(super) const HOUSES: &[House] = &[
         ],
         exceptions: &[],
     },
-    House {
+    CrateLayers {
         name: "larder-cli",
         layers: &[
             ("output", &["output"]),
@@ -129,7 +129,7 @@ pub(super) const HOUSES: &[House] = &[
         ],
         exceptions: &[],
     },
-    House {
+    CrateLayers {
         name: "larder-bench",
         layers: &[
             ("basics", &["lru", "result", "tool", "usage_error"]),
