@@ -19,6 +19,7 @@ const CAUSES = {
   invalidated: "removed by its key",
   purged: "removed with others",
   not_stored: "nothing stored since",
+  unservable: "there, but stale or not proved",
   unknown: "new, or forgotten",
 };
 

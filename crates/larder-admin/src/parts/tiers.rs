@@ -163,7 +163,7 @@ fn tier(name: &'static str, stats: TierStats) -> Tier {
             ("skipped", stats.skipped),
             ("unreadable", stats.unreadable),
         ])
-        .miss_causes(stats.miss_causes.counts())
+        .miss_causes(stats.miss_causes.counts().into_iter().chain([("unservable", stats.unservable)]))
         .latency(stats.latency);
     tier.entries = stats.entries;
     (tier.bytes, tier.capacity_bytes) = (stats.bytes, stats.capacity);

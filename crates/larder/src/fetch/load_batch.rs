@@ -345,7 +345,9 @@ where
     ) {
         match validity {
             Validity::Valid if !self.refresh => {
-                entry.state().mark_delivered(self.view.node().now());
+                let node = self.view.node();
+                entry.state().mark_delivered(node.now());
+                node.observers.counts.served_late.add(1);
                 if let Some(ticket) = pending.ticket.take() {
                     ticket.deliver(entry.clone());
                 }

@@ -76,11 +76,13 @@ impl Node {
                             Some(fetched) => return MemoryLookup::Hit(fetched),
                             // A view of the same name stored a value of another type. A load replaces it, a read does not.
                             None => {
+                                self.observers.counts.unservable.add(1);
                                 (self.memory.reload_with(&memory_key, leader, |key| key.into_owned()), None)
                             }
                         }
                     }
                     validity => {
+                        self.observers.counts.unservable.add(1);
                         let candidate = candidate::<V>(entry, validity);
                         (self.memory.reload_with(&memory_key, leader, |key| key.into_owned()), candidate)
                     }

@@ -9,10 +9,15 @@ impl Node {
         let counts = &self.observers.counts;
         let weighs_bytes = self.settings.weighs_bytes;
         let load_latency = counts.load_latency.snapshot();
+        // What was served late was unservable before.
+        let served_late = counts.served_late.get();
+        let unservable = counts.unservable.get().saturating_sub(served_late);
         CacheStats {
             memory: TierStats {
-                hits: memory.hits,
-                misses: memory.misses,
+                // The engine counts each entry that it finds as a hit.
+                hits: memory.hits.saturating_sub(unservable),
+                misses: memory.misses + unservable,
+                unservable,
                 miss_causes: memory.miss_causes,
                 too_heavy: memory.refused,
                 evicted: memory.evicted,

@@ -37,9 +37,11 @@ pub struct TierStats {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
-    /// The reasons for misses of memory, estimated from one key in sixteen; zero for Redis. An entry that a tag has
-    /// invalidated does not count: memory finds it first.
+    /// The reasons for misses of memory that found no entry, estimated from one key in sixteen; zero for Redis.
     pub miss_causes: MissCauses,
+    /// Misses of memory that found an entry and could not serve it: it is stale, or a tag has invalidated it, or nothing
+    /// proves it since Redis is lost. Zero for Redis.
+    pub unservable: u64,
     /// Operations that failed.
     pub errors: u64,
     /// Operations that were not sent because the circuit breaker was open.
@@ -74,6 +76,10 @@ pub(crate) struct Counts {
     pub(crate) stale: Counter,
     pub(crate) load_latency: Histogram,
     pub(crate) memory_latency: Histogram,
+    /// Lookups of memory that found an entry and could not serve it.
+    pub(crate) unservable: Counter,
+    /// Those of them whose entry was served after all: Redis has proved it, or did not reply.
+    pub(crate) served_late: Counter,
     /// The tags of hits in memory.
     pub(crate) tags: TopKeys,
 }

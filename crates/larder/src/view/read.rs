@@ -226,8 +226,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 
     fn fetched_if_fresh(&self, candidate: &Candidate, validity: Validity) -> Option<Fetched<V>> {
-        let is_fresh = candidate.entry.state().is_fresh_if(validity);
-        is_fresh.then(|| self.node().fetched(candidate.entry.clone(), Source::Memory, false)).flatten()
+        if !candidate.entry.state().is_fresh_if(validity) {
+            return None;
+        }
+        self.node().observers.counts.served_late.add(1);
+        self.node().fetched(candidate.entry.clone(), Source::Memory, false)
     }
 
     /// Restarts the time to live with which a value was stored, if the view does that. Does not wait for Redis.

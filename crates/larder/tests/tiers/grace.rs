@@ -661,3 +661,19 @@ async fn touch_on_read_ignores_fetches_and_inspections() {
     let restarts = |key| ["read", "read_multi", "exist", "read_only"].contains(&key);
     assert_eq!(alive, keys.map(|key| (key, restarts(key))));
 }
+
+#[tokio::test]
+async fn stale_entry_counts_as_a_miss_until_it_is_served() {
+    let (cache, hand) = by_hand(POLICY);
+    let view: View<str, u32, &str> = cache.view("n");
+    assert!(view.write("k", 1).await.expect("a value").is_everywhere());
+    hand.advance(2 * SECOND);
+    let fails =
+        async || view.fetch("k").load(|_| async { Err("down") }).await.map(|fetched| fetched.source());
+    assert_eq!(fails().await.ok(), Some(Source::Stale));
+    let memory = cache.stats().memory;
+    assert_eq!((memory.hits, memory.misses, memory.unservable), (0, 1, 1));
+    assert_eq!(fails().await.ok(), Some(Source::Stale), "until the next attempt");
+    let memory = cache.stats().memory;
+    assert_eq!((memory.hits, memory.misses, memory.unservable), (1, 1, 1));
+}

@@ -115,3 +115,21 @@ fn ended_runtime_releases_waiting_callers() {
     let waited = second.block_on(async { tokio::time::timeout(Duration::from_secs(10), waiting).await });
     assert_eq!(waited.expect("it does not hang").expect("no panic"), None);
 }
+
+#[tokio::test]
+async fn entry_that_an_outage_makes_unservable_counts_as_a_miss() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let cache = node_with(server.url(), |options| options.disconnected(Duration::from_millis(300)));
+    let view: View<str, u32> = cache.view("n");
+    view.write("a", 1).await.everywhere();
+    assert_eq!(cached(&view, "a").await, 1);
+    server.kill();
+    eventually("memory is not trusted any more", async || view.read("a").await.is_none()).await;
+    let before = cache.stats();
+    assert_eq!(*view.fetch("a").load(|_| async { Ok(2) }).await.expect("loads"), 2);
+    let after = cache.stats();
+    assert_eq!(after.loads, before.loads + 1);
+    assert_eq!(after.memory.hits, before.memory.hits);
+    assert_eq!(after.memory.misses, before.memory.misses + 1);
+    assert_eq!(after.memory.unservable, before.memory.unservable + 1);
+}
