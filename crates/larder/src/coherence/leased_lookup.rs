@@ -6,7 +6,7 @@ use crate::node::entry::{EntryState, Validity};
 use crate::node::ledger::{members_of, untagged_members};
 use crate::node::validity::Proof;
 use crate::report::error::CacheError;
-use crate::tier::{KeyContent, Lookup};
+use crate::tier::{BATCH, KeyContent, Lookup};
 use crate::value::envelope::Head;
 use crate::value::format::Id;
 use std::time::Duration;
@@ -92,13 +92,27 @@ impl Coordinator {
         let ids = node.random.ids(if with_leases { keys.len() } else { 0 });
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let lease = with_leases.then_some((&heads[..], LEASE_TTL));
-        let mut reply = redis.call(redis.tier.lookup(&Lookup { keys, lease, ledger: ledger() })).await;
+        redis.check_breaker()?;
+        let lookup = Lookup { keys, lease, ledger: ledger() };
+        let mut reply = redis.call_ignoring_breaker(redis.tier.lookup(&lookup)).await;
+        let may_have_leased = match &reply {
+            Ok(_) => false,
+            // The first of several parts may have been accepted.
+            Err(CacheError::Refused(_)) => keys.len() > BATCH,
+            Err(_) => true,
+        };
+        if may_have_leased {
+            self.lost_leases.add(keys.iter().cloned().zip(ids.iter().copied()));
+        }
         if with_leases && matches!(reply, Err(CacheError::Refused(_))) {
             // A server that is full or read-only can still be read.
             reply = redis.call(redis.tier.lookup(&Lookup { keys, lease: None, ledger: ledger() })).await;
         }
         let reply = reply?;
         if self.replay_log.replay_epoch() != replay_epoch {
+            let leased = keys.iter().zip(&ids).zip(&reply.keys);
+            let granted = leased.filter(|(_, content)| matches!(content, KeyContent::LeaseGranted));
+            self.lost_leases.add(granted.map(|((key, id), _)| (key.clone(), *id)));
             return Err(CacheError::NotAsked);
         }
         let clock = reply.stamps.as_ref().map_or(0, |stamps| stamps.clock);

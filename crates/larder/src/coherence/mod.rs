@@ -48,6 +48,7 @@
 pub(crate) mod announcement;
 pub(crate) mod lease;
 pub(crate) mod leased_lookup;
+mod lost_leases;
 mod marker;
 pub(crate) mod mutation;
 mod pattern;
@@ -63,6 +64,7 @@ use crate::node::Node;
 use crate::node::{key_counts::KeyCounts, ledger::Ledger, trust::Trust};
 
 use announcement::Origin;
+use lost_leases::LostLeases;
 use marker::MarkerSchedule;
 use replay_log::ReplayLog;
 use std::time::Duration;
@@ -81,6 +83,7 @@ pub(crate) struct Coordinator {
     /// Shared by mutations of keys, exclusive for a replay.
     mutation_gate: RwLock<()>,
     store_locks: StoreLocks,
+    lost_leases: LostLeases,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +104,7 @@ impl Coordinator {
             markers: MarkerSchedule::default(),
             mutation_gate: RwLock::new(()),
             store_locks: StoreLocks::new(),
+            lost_leases: LostLeases::default(),
             node,
         }
     }

@@ -1,5 +1,5 @@
-//! The coherence task of a cache with Redis: it subscribes to announcements, sends heartbeats, and replays pending
-//! invalidations.
+//! The coherence task of a cache with Redis: it subscribes to announcements, sends heartbeats, replays pending
+//! invalidations, and releases lost leases.
 //!
 //! ```text
 //!          ┌──────────── closed, heartbeats late, another server ────────────┐
@@ -364,6 +364,7 @@ async fn send_heartbeats(
                     (Proof::Previous, None) => wait = Duration::ZERO,
                 }
                 strong.replay().await;
+                strong.release_lost_leases().await;
             }
             Err(error) => {
                 late += 1;
