@@ -313,7 +313,9 @@ async fn redis_keeps_stale_value_for_new_node() {
     let Some(server) = RedisServer::start() else { return };
     let node = || {
         let policy = Policy::new().ttl(Duration::from_millis(50)).grace(Duration::from_secs(60));
-        Cache::builder("test").policy(policy).redis(server.url()).build().expect("valid options")
+        let options = Cache::builder("test").policy(policy).redis(server.url());
+        // On a busy machine a reply may take longer than the default.
+        options.redis_timeout(PATIENCE).build().expect("valid options")
     };
     let view: View<str, u32, &str> = node().view("n");
     view.write("k", 1).await.everywhere();
