@@ -55,13 +55,16 @@ where
     V: Send + Sync + 'static,
 {
     if let Some((candidate, soft_end)) = candidate.zip(call.soft_end()) {
-        match timeout_at(soft_end, &mut answer).await {
-            Ok(answered) => return answered.unwrap_or(Err(FetchError::Dropped)),
-            Err(_) => {
-                if let Some(fetched) = serve_stale(view, key, &candidate, false) {
-                    return Ok(Some(fetched));
-                }
-            }
+        if let Ok(answered) = timeout_at(soft_end, &mut answer).await {
+            return answered.unwrap_or(Err(FetchError::Dropped));
+        }
+        if let Some(stale) = servable(view, &candidate, false) {
+            // The load may answer with its stale value at the same moment: whoever is first counts it.
+            answer.close();
+            return answer.try_recv().unwrap_or_else(|_| {
+                view.node().observers.served_stale(&view.redis_key(key));
+                Ok(Some(stale))
+            });
         }
     }
     answer.await.unwrap_or(Err(FetchError::Dropped))
@@ -90,7 +93,7 @@ where
         match timeout_at(soft_end, &mut follower).await {
             Ok(ended) => outcome = Some(ended),
             Err(_) => {
-                if let Some(fetched) = serve_stale(view, key, candidate, true) {
+                if let Some(fetched) = serve_stale(view, key, candidate) {
                     return Ok(Ok(Some(fetched)));
                 }
             }
@@ -110,7 +113,7 @@ where
             match ended {
                 Ok(outcome) => outcome,
                 Err(_) => {
-                    let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate, true));
+                    let stale = candidate.and_then(|candidate| serve_stale(view, key, &candidate));
                     return Ok(stale.map(Some).ok_or(FetchError::Timeout));
                 }
             }
@@ -154,16 +157,24 @@ fn is_servable(node: &Node, candidate: &Candidate) -> bool {
     }
 }
 
-/// Serves the candidate of a caller that does not wait any longer, if it may be served.
-fn serve_stale<V: Send + Sync + 'static>(
+/// The candidate of a caller that does not wait any longer, if it may be served.
+fn servable<V: Send + Sync + 'static>(
     view: &ViewState<V>,
-    key: &KeyBuf,
     candidate: &Candidate,
     coalesced: bool,
 ) -> Option<Fetched<V>> {
     let node = view.node();
     let entry = is_servable(node, candidate).then(|| candidate.entry.clone())?;
-    let fetched = node.fetched(entry, Source::Stale, coalesced)?;
-    node.observers.served_stale(&view.redis_key(key));
-    Some(fetched)
+    node.fetched(entry, Source::Stale, coalesced)
+}
+
+/// Serves the candidate of a follower that does not wait any longer, if it may be served.
+fn serve_stale<V: Send + Sync + 'static>(
+    view: &ViewState<V>,
+    key: &KeyBuf,
+    candidate: &Candidate,
+) -> Option<Fetched<V>> {
+    let stale = servable(view, candidate, true)?;
+    view.node().observers.served_stale(&view.redis_key(key));
+    Some(stale)
 }
