@@ -172,6 +172,37 @@ async fn load_of_other_node_that_a_refresh_overtakes_is_stored_until_the_refresh
     }
 }
 
+/// The lease that protects both is gone: whether by the failure or by an invalidation, nobody knows.
+#[tokio::test]
+async fn refresh_is_not_stored_if_the_load_that_it_overtakes_fails_first() {
+    let Some(server) = RedisServer::start() else { return };
+    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
+    let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
+    for refreshing in [&one, &other] {
+        let a: View<str, u32, &str> = one.view("n");
+        let (gate, own) = (Gate::closed(), Gate::closed());
+        let passes = gate.clone();
+        let failing = tokio::spawn(async move {
+            let loader = move |_| async move {
+                passes.pass().await;
+                Err("down")
+            };
+            a.fetch("k").load(loader).await.map(|fetched| *fetched)
+        });
+        gate.arrival().await;
+        let refresh = gated_refresh(&refreshing.view("n"), &own, 2);
+        own.arrival().await;
+        gate.open(1);
+        assert!(failing.await.expect("no panic").is_err());
+        eventually("its lease is gone", async || server.command("EXISTS test:n:k").starts_with(":0")).await;
+        own.open(1);
+        assert_eq!(*refresh.await.expect("no panic"), 2);
+        assert_eq!(refreshing.stats().refused, 1);
+        assert_eq!(fetched(&other.view("n"), "k", 3).await, 3, "the next fetch loads");
+        one.view::<str, u32, ()>("n").delete("k").await.everywhere();
+    }
+}
+
 #[tokio::test]
 async fn refresh_takes_lease_from_older_load_of_other_node() {
     let Some(server) = RedisServer::start() else { return };
