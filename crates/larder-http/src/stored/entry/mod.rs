@@ -1,38 +1,29 @@
-//! A stored response: its status, the header fields that may be replayed, and its body, which may still be filled.
+//! A stored response: its status, its header fields, and its body, which may still be filled. How long it is fresh, and when it
+//! must be refreshed.
+//!
+//! - [`replay`]: what a request gets of it. [`replayed_fields`]: the header fields that it has.
 
-use std::fmt::{self, Write as _};
-use std::ops::Range;
+mod replay;
+mod replayed_fields;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[cfg(feature = "axum")]
 use axum::extract::MatchedPath;
-use bytes::BytesMut;
 #[cfg(feature = "compression")]
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
-use http::header::{
-    ACCEPT_RANGES, AGE, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
-};
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use httpdate::HttpDate;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use http::HeaderValue;
+#[cfg(feature = "compression")]
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, VARY};
+use http::{HeaderMap, StatusCode};
 
-use crate::headers::conditional::{self, REPEATED_IN_304};
 #[cfg(feature = "shared")]
 use crate::headers::control::Directives;
-use crate::headers::control::list_members;
-use crate::headers::fields::FieldSet;
-use crate::headers::range::{self, BodyRange};
 use crate::policy::labels::Labels;
 use crate::policy::plan::Plan;
 use crate::policy::scope::Scope;
-use crate::stats::Counters;
-use crate::status::seconds::SecondsValues;
-use crate::status::{CACHE_STATUS, Outcome};
-use crate::stored::body::Body;
+use crate::status::Outcome;
 use crate::stored::buffer::FillBuffer;
 use crate::stored::chunks::Chunks;
 use crate::stored::copy::EntryCopy;
@@ -41,24 +32,12 @@ use crate::stored::encoding::{self, Siblings};
 use crate::stored::private::Share;
 use crate::stored::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::stored::record::VaryRecord;
+pub(crate) use replay::{ReplayRequest, add_cache_status, answer};
+pub(crate) use replayed_fields::etag_made_elsewhere;
+use replayed_fields::{headers_bytes, stored_headers};
 
 /// If a refresh has not completed after this time, another one may start.
 const REFRESH_TIMEOUT_MS: u64 = 10_000;
-
-/// Fields that belong to one connection and are not stored (RFC 9110, 7.6.1; RFC 9111, 3.1).
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("proxy-authenticate"),
-    HeaderName::from_static("proxy-authentication-info"),
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-
-static AGES: SecondsValues = SecondsValues::new("");
 
 /// The value of an entry in the store.
 #[derive(Clone, Debug)]
@@ -286,88 +265,6 @@ impl StoredResponse {
         &self.headers
     }
 
-    /// The response without the outcome: a 304 if the client's copy is current, a part of the body if the request has a range,
-    /// else the complete response.
-    pub(crate) fn respond<B: http_body::Body>(
-        &self,
-        ReplayRequest { headers, fields, head_only }: ReplayRequest<'_>,
-        now_ms: u64,
-    ) -> Response<Body<B>> {
-        let complete = || self.replay(now_ms, head_only);
-        if self.status != StatusCode::OK {
-            complete()
-        } else if fields.has(FieldSet::VALIDATOR) && conditional::not_modified(headers, &self.headers) {
-            self.not_modified(now_ms)
-        } else if fields.has(FieldSet::RANGE) && !head_only {
-            self.replay_part(headers, now_ms).unwrap_or_else(complete)
-        } else {
-            complete()
-        }
-    }
-
-    /// The complete response, without the outcome. The body is shared, not copied; a HEAD gets none.
-    fn replay<B: http_body::Body>(&self, now_ms: u64, head_only: bool) -> Response<Body<B>> {
-        let body = match &self.body {
-            _ if head_only => Body::empty(),
-            StoredBody::Complete(chunks) => complete_body(chunks, 0..chunks.len()),
-            StoredBody::Filling(buffer) => Body::follower(buffer),
-        };
-        let mut response = Response::new(body);
-        *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers.clone();
-        if let Some(placeholder) = find_field(response.headers_mut(), &AGE) {
-            *placeholder = self.age(now_ms);
-        }
-        response
-    }
-
-    /// The part of the body in the request's range, or a 416 if the range is not satisfiable. `None` if the request
-    /// gets the complete body.
-    fn replay_part<B: http_body::Body>(&self, request: &HeaderMap, now_ms: u64) -> Option<Response<Body<B>>> {
-        let StoredBody::Complete(chunks) = &self.body else { return None };
-        let (len, mut values) = (chunks.len(), GeneratedValues::new());
-        let part = match range::requested_range(request, &self.headers, len) {
-            BodyRange::Whole => return None,
-            BodyRange::Unsatisfiable => {
-                let mut response = self.bodiless(StatusCode::RANGE_NOT_SATISFIABLE, &range::REPEATED_IN_416);
-                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(0));
-                response.headers_mut().insert(CONTENT_RANGE, values.add(format_args!("bytes */{len}")));
-                return Some(response);
-            }
-            BodyRange::Part(part) => part,
-        };
-        let mut response = self.replay(now_ms, false);
-        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
-        let range = format_args!("bytes {}-{}/{len}", part.start, part.end - 1);
-        headers.insert(CONTENT_RANGE, values.add(range));
-        for name in &range::DIGESTS_OF_CONTENT {
-            headers.remove(name);
-        }
-        *response.body_mut() = complete_body(chunks, part);
-        Some(response)
-    }
-
-    /// The 304 for a client whose copy is current, without the outcome.
-    fn not_modified<B: http_body::Body>(&self, now_ms: u64) -> Response<Body<B>> {
-        let mut response = self.bodiless(StatusCode::NOT_MODIFIED, &REPEATED_IN_304);
-        response.headers_mut().insert(AGE, self.age(now_ms));
-        response
-    }
-
-    /// A response without a body that repeats these fields.
-    fn bodiless<B: http_body::Body>(&self, status: StatusCode, repeated: &[HeaderName]) -> Response<Body<B>> {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = status;
-        for name in repeated {
-            for value in self.headers.get_all(name) {
-                response.headers_mut().append(name, value.clone());
-            }
-        }
-        response
-    }
-
     #[cfg(any(feature = "compression", feature = "shared"))]
     pub(crate) fn complete_body(&self) -> Option<&Chunks> {
         match &self.body {
@@ -383,50 +280,6 @@ impl StoredResponse {
     /// The time since the origin made the response, in milliseconds.
     pub(crate) fn age_ms(&self, now_ms: u64) -> u64 {
         self.initial_age_ms + now_ms.saturating_sub(self.created_at_ms)
-    }
-
-    fn age(&self, now_ms: u64) -> HeaderValue {
-        AGES.value(self.age_ms(now_ms) / 1000)
-    }
-}
-
-/// What a replay depends on in its request.
-#[derive(Clone, Copy)]
-pub(crate) struct ReplayRequest<'a> {
-    pub(crate) headers: &'a HeaderMap,
-    pub(crate) fields: FieldSet,
-    pub(crate) head_only: bool,
-}
-
-impl ReplayRequest<'_> {
-    /// A request for the body too.
-    pub(crate) fn get(headers: &HeaderMap) -> ReplayRequest<'_> {
-        ReplayRequest { headers, fields: FieldSet::of(headers), head_only: false }
-    }
-}
-
-/// The response from the store, counted and with its outcome.
-pub(crate) fn answer<B: http_body::Body>(
-    counters: &Counters,
-    stored: &StoredResponse,
-    request: ReplayRequest<'_>,
-    outcome: Outcome,
-    now_ms: u64,
-) -> Response<Body<B>> {
-    counters.count(outcome);
-    let mut response = stored.respond(request, now_ms);
-    if response.status() == StatusCode::NOT_MODIFIED {
-        counters.not_modified.add(1);
-    }
-    stored.labels.add_to(response.extensions_mut());
-    add_cache_status(&mut response, outcome);
-    response
-}
-
-fn complete_body<B: http_body::Body>(chunks: &Chunks, range: Range<usize>) -> Body<B> {
-    match chunks.as_one() {
-        Some(bytes) => Body::full(bytes.slice(range)),
-        None => Body::chunks(chunks.reader(range)),
     }
 }
 
@@ -508,98 +361,4 @@ impl StoredResponse {
 
 fn names_bytes(names: &[Box<str>]) -> usize {
     size_of_val(names) + names.iter().map(|name| name.len()).sum::<usize>()
-}
-
-fn headers_bytes(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum()
-}
-
-/// Adds the outcome to the headers, for the client, and to the body, for loggers outside of the layer.
-pub(crate) fn add_cache_status<B: http_body::Body>(response: &mut Response<Body<B>>, outcome: Outcome) {
-    response.body_mut().set_outcome(outcome);
-    let headers = response.headers_mut();
-    match find_field(headers, &CACHE_STATUS) {
-        Some(placeholder) if placeholder.is_empty() => *placeholder = outcome.header(),
-        _ => drop(headers.append(CACHE_STATUS, outcome.header())),
-    }
-}
-
-/// The first line of a field. The placeholders of a stored response are the first fields, so no hash is needed for them.
-fn find_field<'a>(headers: &'a mut HeaderMap, name: &HeaderName) -> Option<&'a mut HeaderValue> {
-    headers.iter_mut().find(|(other, _)| *other == name).map(|(_, value)| value)
-}
-
-/// The fields to replay. Adds those that every stored response must have: date, and those of a complete body: its
-/// length, a validator, and that ranges are supported.
-fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
-    let connection_options: Vec<&[u8]> =
-        from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
-    let mut headers = HeaderMap::with_capacity(from.len() + 6);
-    headers.insert(AGE, HeaderValue::from_static("0"));
-    // The members of caches nearer to the origin stay, before this one (RFC 9211, section 2).
-    if from.get(CACHE_STATUS).is_none_or(HeaderValue::is_empty) {
-        headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
-    }
-    for (name, value) in from {
-        let is_connection_option =
-            connection_options.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
-        let is_placeholder = name == AGE || (name == CACHE_STATUS && value.is_empty());
-        if !is_connection_option && !HOP_BY_HOP.contains(name) && !is_placeholder {
-            headers.append(name, value.clone());
-        }
-    }
-    let mut values = GeneratedValues::new();
-    if !headers.contains_key(DATE) {
-        headers.insert(DATE, values.add(format_args!("{}", HttpDate::from(SystemTime::now()))));
-    }
-    if let StoredBody::Complete(chunks) = body {
-        headers.insert(CONTENT_LENGTH, values.add(format_args!("{}", chunks.len())));
-        if !headers.contains_key(ETAG) {
-            headers.insert(ETAG, values.add_etag(chunks.hash()));
-        }
-        if !headers.contains_key(ACCEPT_RANGES) {
-            headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        }
-    }
-    headers
-}
-
-/// Field values in one allocation: each copy of the header map shares it.
-struct GeneratedValues(BytesMut);
-
-impl GeneratedValues {
-    /// With room for a date, an `ETag` and a length.
-    fn new() -> GeneratedValues {
-        GeneratedValues(BytesMut::with_capacity(96))
-    }
-
-    fn add(&mut self, value: fmt::Arguments<'_>) -> HeaderValue {
-        self.0.write_fmt(value).expect("a buffer in memory grows");
-        HeaderValue::from_maybe_shared(self.0.split().freeze())
-            .expect("dates, hashes and numbers are visible ASCII")
-    }
-
-    fn add_etag(&mut self, hash: u128) -> HeaderValue {
-        let (high, low) = ((hash >> 64) as u64, hash as u64);
-        self.add(format_args!("\"{high:016x}{low:016x}\""))
-    }
-}
-
-/// How long a hash may wait for a thread and take there.
-const MAX_HASH_WAIT: Duration = Duration::from_millis(250);
-
-/// The generated `ETag` of a long body: to hash it takes milliseconds, in which others need this thread. If there is no
-/// other thread soon, it is made here.
-pub(crate) async fn etag_made_elsewhere(body: &Chunks) -> HeaderValue {
-    let elsewhere = body.clone();
-    let mut hashing = spawn_blocking(move || elsewhere.hash());
-    let hash = match timeout(MAX_HASH_WAIT, &mut hashing).await {
-        Ok(Ok(hash)) => hash,
-        // All threads are busy, or the runtime is shutting down.
-        Ok(Err(_)) | Err(_) => {
-            hashing.abort();
-            body.hash()
-        }
-    };
-    GeneratedValues::new().add_etag(hash)
 }
