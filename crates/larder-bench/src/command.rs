@@ -2,6 +2,7 @@
 
 use crate::compare::{self, CompareArgs};
 use crate::hit_ratio::{self, HitRatioArgs};
+use crate::quick::{self, QuickArgs};
 use crate::report::{self, ReportArgs};
 use crate::runner;
 use crate::serve::{self, ServeArgs};
@@ -16,6 +17,8 @@ pub enum BenchCommand {
     List,
     /// Run suites, print the results and write them to files.
     Run(RunArgs),
+    /// Measure one part in some ten seconds and print how it compares with its peers.
+    Quick(QuickArgs),
     /// Compare the figures of two runs.
     Compare(CompareArgs),
     /// Write an HTML report of the results in a folder.
@@ -39,6 +42,7 @@ pub fn run(command: BenchCommand) -> Result<()> {
     match command {
         BenchCommand::List => runner::list(),
         BenchCommand::Run(args) => runner::run(&args),
+        BenchCommand::Quick(args) => quick::run(&args),
         BenchCommand::Compare(args) => compare::run(&args),
         BenchCommand::Report(args) => report::run(&args),
         BenchCommand::HitRatio(args) => hit_ratio::run(&args),

@@ -3,6 +3,7 @@
 //! ```text
 //! hit-ratio   a trace ──► every cache, request by request ──► table or JSON lines
 //! run         suite: workloads ──► rounds, subjects alternate ──► result file ──► table
+//! quick       workloads of one crate ──► few rounds, subjects alternate ──► table of ratios
 //! compare     two result files ──► ratios
 //! report      result files ──► one page of HTML
 //! ```
@@ -17,6 +18,7 @@ mod compare;
 mod hit_ratio;
 mod lru;
 mod measure;
+mod quick;
 mod report;
 mod result;
 mod runner;
@@ -33,6 +35,7 @@ pub use command::{BenchCommand, run};
 pub use compare::CompareArgs;
 pub use hit_ratio::HitRatioArgs;
 pub use measure::alloc::CountingAllocator;
+pub use quick::QuickArgs;
 pub use report::ReportArgs;
 pub use serve::ServeArgs;
 pub use suite::{BareLoopArgs, RunArgs};

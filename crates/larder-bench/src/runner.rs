@@ -27,7 +27,7 @@ pub(crate) fn list() -> Result<()> {
 /// Runs the suites that the flags select, prints their results and writes them to files.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     let output = OutputFolder::create(args.folder())?;
-    let temporary = interrupt::listen(&output)?;
+    let temporary = interrupt::listen(Some(&output))?;
     let result = run_into(output.path(), args);
     interrupt::await_exit();
     drop(temporary);

@@ -19,8 +19,9 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 /// From now on the first signal ends the program, or the run of a suite that [waits](wait_for_measurement) for its current
 /// measurement; the second ends the program in any case. The exit status is 128 plus the number of the signal.
 ///
-/// All temporary folders of the process are in the returned one, so that it can be removed with them.
-pub(crate) fn listen(output: &OutputFolder) -> Result<TempDir> {
+/// All temporary folders of the process are in the returned one, so that it can be removed with them. `output` is the folder of
+/// the results, if there will be any.
+pub(crate) fn listen(output: Option<&OutputFolder>) -> Result<TempDir> {
     let mut folder = tempfile::Builder::new();
     // Servers that run as another user have folders in it.
     folder.prefix("larder-bench-").permissions(Permissions::from_mode(0o711));
@@ -32,7 +33,7 @@ pub(crate) fn listen(output: &OutputFolder) -> Result<TempDir> {
         let _context = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
-    let (path, output) = (folder.path().to_owned(), output.clone());
+    let (path, output) = (folder.path().to_owned(), output.cloned());
     let wait = move || loop {
         let kind = runtime.block_on(async {
             tokio::select! {
@@ -46,7 +47,9 @@ pub(crate) fn listen(output: &OutputFolder) -> Result<TempDir> {
             larder_process::kill_all();
             // What a child has created meanwhile.
             _ = remove_dir_all(&path);
-            output.remove_if_empty();
+            if let Some(output) = &output {
+                output.remove_if_empty();
+            }
             std::process::exit(128 + kind.as_raw_value());
         }
     };

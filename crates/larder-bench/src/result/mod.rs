@@ -150,6 +150,16 @@ impl Figure {
         Spread::of(self.rounds.iter().copied())
     }
 
+    /// The figure in relation to that of a peer, round by round: a disturbance of the machine affects both figures of a round.
+    pub(crate) fn related(&self, theirs: &Figure, relation: Relation) -> Vec<f64> {
+        let relate = |(ours, theirs): (&f64, &f64)| match relation {
+            Relation::None => *ours,
+            Relation::Ratio => ours / theirs,
+            Relation::Lead => ours - theirs,
+        };
+        self.rounds.iter().zip(&theirs.rounds).map(relate).collect()
+    }
+
     /// Checks what [`Figure::spread`] and the reports rely on.
     fn check(&self) -> Result<()> {
         ensure!(!self.rounds.is_empty(), "{} has no rounds", self.label());

@@ -86,7 +86,11 @@ enum Server {
         stored: bool,
     },
     /// The cache server of this project, with its defaults.
-    Larder,
+    Larder {
+        /// The address to listen on.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+    },
     /// The mini-redis of the Tokio tutorial.
     #[cfg(feature = "bench-peers")]
     MiniRedis,
@@ -122,7 +126,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         }
         Server::Found => found::serve(),
         Server::Object { bytes, stored } => object::serve(*bytes, *stored),
-        Server::Larder => larder(),
+        Server::Larder { listen } => larder(*listen),
         #[cfg(feature = "bench-peers")]
         Server::MiniRedis => runtime()?.block_on(async {
             let listener = listen(1_024)?;
@@ -132,10 +136,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     }
 }
 
-fn larder() -> Result<()> {
+fn larder(listen: SocketAddr) -> Result<()> {
     runtime()?.block_on(async {
-        let listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let server = larder_server::Server::bind(larder_server::Config { listen, ..Default::default() })?;
+        let config = larder_server::Config { listen: Some(listen), ..Default::default() };
+        let server = larder_server::Server::bind(config)?;
         announce(server.local_addr().context("the server has no address")?)?;
         Ok(server.run(std::future::pending()).await?)
     })

@@ -57,6 +57,12 @@ pub(crate) trait Writable<K, V>: Readable<K, V> {
     fn insert(&self, key: K, value: V);
 }
 
+/// A cache that loads what it does not have.
+pub(crate) trait Loading<K, V>: Writable<K, V> {
+    /// The value of the key, or that of `load`, which is stored.
+    fn get_or_load(&self, key: &K, load: impl FnOnce() -> V) -> V;
+}
+
 /// A cache whose entries can expire.
 pub(crate) trait Expiring<K, V>: Writable<K, V> {
     /// An empty cache whose entries expire after `ttl`.

@@ -1,7 +1,8 @@
 //! Our own engine.
 
-use super::{Expiring, Key, Readable, Value, Writable};
+use super::{Expiring, Key, Loading, Readable, Value, Writable};
 use larder_engine::{Builder, Cache};
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -41,6 +42,13 @@ impl<K: Key, V: Value> Readable<K, V> for Larder<K, V> {
 impl<K: Key, V: Value> Writable<K, V> for Larder<K, V> {
     fn insert(&self, key: K, value: V) {
         self.0.insert(key, value);
+    }
+}
+
+impl<K: Key, V: Value> Loading<K, V> for Larder<K, V> {
+    fn get_or_load(&self, key: &K, load: impl FnOnce() -> V) -> V {
+        let Ok(value) = self.0.get_or_load(key, || Ok::<V, Infallible>(load()));
+        value
     }
 }
 

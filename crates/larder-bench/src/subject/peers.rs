@@ -1,8 +1,9 @@
 //! The peers that are always built, with one wrapper each for all suites.
 
-use super::{BuildHasher, Expiring, Hasher, Key, Readable, Value, Writable};
+use super::{BuildHasher, Expiring, Hasher, Key, Loading, Readable, Value, Writable};
 use quick_cache::sync::DefaultLifecycle;
 use quick_cache::{UnitWeighter, Weighter};
+use std::convert::Infallible;
 use std::time::Duration;
 
 pub(crate) struct QuickCache<K, V, W = UnitWeighter, S = Hasher>(
@@ -43,6 +44,13 @@ impl<K: Key, V: Value, W: Weigh<K, V>, S: BuildHasher> Writable<K, V> for QuickC
     }
 }
 
+impl<K: Key, V: Value, W: Weigh<K, V>, S: BuildHasher> Loading<K, V> for QuickCache<K, V, W, S> {
+    fn get_or_load(&self, key: &K, load: impl FnOnce() -> V) -> V {
+        let Ok(value) = self.0.get_or_insert_with(key, || Ok::<V, Infallible>(load()));
+        value
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Moka<K, V, S = Hasher>(pub(crate) moka::sync::Cache<K, V, S>);
 
@@ -70,6 +78,12 @@ impl<K: Key, V: Value, S: BuildHasher> Readable<K, V> for Moka<K, V, S> {
 impl<K: Key, V: Value, S: BuildHasher> Writable<K, V> for Moka<K, V, S> {
     fn insert(&self, key: K, value: V) {
         self.0.insert(key, value);
+    }
+}
+
+impl<K: Key, V: Value, S: BuildHasher> Loading<K, V> for Moka<K, V, S> {
+    fn get_or_load(&self, key: &K, load: impl FnOnce() -> V) -> V {
+        self.0.get_with_by_ref(key, load)
     }
 }
 

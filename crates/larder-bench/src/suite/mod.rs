@@ -7,6 +7,7 @@ mod engine;
 mod hit_ratio;
 mod http;
 mod links;
+pub(crate) mod quick;
 mod server;
 mod target;
 mod tiers;
@@ -32,6 +33,25 @@ pub(crate) struct Plan {
     pub(crate) pairs: Option<PathBuf>,
     /// A folder of published traces.
     pub(crate) traces: Option<PathBuf>,
+}
+
+/// The length of the short measurement of one part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Length {
+    /// The rounds of each workload that count.
+    pub(crate) rounds: usize,
+    /// The sizes are divided by this.
+    pub(crate) divisor: usize,
+}
+
+impl Length {
+    /// Some ten seconds for each part.
+    pub(crate) const USUAL: Length = Length { rounds: 5, divisor: 1 };
+
+    /// A size of this length.
+    pub(crate) fn of(self, size: usize) -> usize {
+        size / self.divisor
+    }
 }
 
 /// The results of a suite.

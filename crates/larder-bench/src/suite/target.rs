@@ -57,18 +57,12 @@ impl Target {
     }
 
     /// Compares the figures with the limit; `None` if one of them is missing or has no rounds, or if a ratio is to zero.
-    /// Ratios are computed round by round, because a disturbance of the machine affects both figures of a round.
     pub(crate) fn judge(&self, file: &ResultFile) -> Option<Verdict> {
         let ours = file.find(self.workload, self.measure, OURS)?;
         let values = match self.relation {
             Relation::None => ours.rounds.clone(),
             Relation::Ratio | Relation::Lead => {
-                let theirs = file.find(self.workload, self.measure, self.versus)?;
-                let relate = |(ours, theirs): (&f64, &f64)| match self.relation {
-                    Relation::Ratio => ours / theirs,
-                    _ => ours - theirs,
-                };
-                ours.rounds.iter().zip(&theirs.rounds).map(relate).collect()
+                ours.related(file.find(self.workload, self.measure, self.versus)?, self.relation)
             }
         };
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {

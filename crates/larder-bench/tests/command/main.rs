@@ -3,6 +3,7 @@
 mod documents;
 mod hit_ratio;
 mod output;
+mod quick;
 mod results;
 mod run;
 mod traces;

@@ -139,7 +139,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
             ("servers", &["serve"]),
             ("suites", &["hit_ratio", "suite"]),
             ("pages", &["compare", "report"]),
-            ("commands", &["command", "runner"]),
+            ("commands", &["command", "quick", "runner"]),
         ],
         exceptions: &[],
     },

@@ -23,11 +23,13 @@ mod memory;
 mod numbers;
 mod objects;
 mod pairs;
-mod throughput;
+pub(super) mod quick;
+pub(super) mod throughput;
 mod weights;
 
 use super::{Findings, Plan, Suite, Target};
 use crate::measure::rounds::{self, Runner};
+use crate::result::Figure;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use std::time::Duration;
@@ -166,6 +168,12 @@ impl Case {
 
 /// Runs each workload with all its runners, in the order in which the workloads first occur.
 fn run_all(cases: Vec<Case>, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
+    findings.figures.extend(run_rounds(cases, ROUNDS, bar)?);
+    Ok(())
+}
+
+/// The same with so many rounds.
+fn run_rounds(cases: Vec<Case>, rounds: usize, bar: &ProgressBar) -> Result<Vec<Figure>> {
     let mut workloads: Vec<(&'static str, Vec<Runner>)> = Vec::new();
     for Case { workload, runner } in cases {
         match workloads.iter_mut().find(|(name, _)| *name == workload) {
@@ -173,10 +181,11 @@ fn run_all(cases: Vec<Case>, bar: &ProgressBar, findings: &mut Findings) -> Resu
             None => workloads.push((workload, vec![runner])),
         }
     }
+    let mut figures = Vec::new();
     for (workload, mut runners) in workloads {
-        findings.figures.extend(rounds::run(workload, &mut runners, ROUNDS, bar)?);
+        figures.extend(rounds::run(workload, &mut runners, rounds, bar)?);
     }
-    Ok(())
+    Ok(figures)
 }
 
 #[cfg(test)]

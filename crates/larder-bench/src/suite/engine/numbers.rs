@@ -12,18 +12,18 @@ use std::sync::Arc;
 const THREADS: usize = 2;
 
 /// The requests, which are the same for all subjects.
-struct Requests {
+pub(super) struct Requests {
     population: Vec<u64>,
     uniform: Arc<[u64]>,
     zipf: Arc<[u64]>,
     /// One list per thread.
     zipf_threads: Arc<[Arc<[u64]>]>,
     same_key_threads: Arc<[Arc<[u64]>]>,
-    operations: usize,
+    pub(super) operations: usize,
 }
 
 impl Requests {
-    fn new(plan: &Plan, scale: &Scale) -> Self {
+    pub(super) fn new(plan: &Plan, scale: &Scale) -> Self {
         let mut population = Population::new(scale.numbers, plan.seed);
         let operations = scale.operations;
         let hottest = population.keys()[0];
@@ -70,7 +70,7 @@ fn reads_first(mut cases: Vec<Case>) -> Vec<Case> {
     cases
 }
 
-fn filled<S: Readable<u64, u64>>(requests: &Requests) -> Arc<S> {
+pub(super) fn filled<S: Readable<u64, u64>>(requests: &Requests) -> Arc<S> {
     let mut subject = S::new(with_headroom(requests.population.len()));
     requests.population.iter().for_each(|&key| subject.fill(key, key));
     subject.complete_deferred_work();
@@ -85,7 +85,7 @@ fn cache<S: Writable<u64, u64>>(requests: &Requests) -> Vec<Case> {
     cases
 }
 
-fn reads<S: Readable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Vec<Case> {
+pub(super) fn reads<S: Readable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Vec<Case> {
     let mut cases = Vec::new();
     for (workload, keys) in [("get-uniform", &requests.uniform), ("get-zipf", &requests.zipf)] {
         let (subject, keys) = (subject.clone(), keys.clone());
@@ -114,7 +114,7 @@ fn overwrites<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> V
 }
 
 /// Inserts of new keys into a full cache. The first round, which does not count, fills the headroom.
-fn evictions<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Vec<Case> {
+pub(super) fn evictions<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Vec<Case> {
     let operations = requests.operations;
     let headroom = with_headroom(requests.population.len()) - requests.population.len();
     let unused_keys = move |round: usize, rounds_before: usize| {

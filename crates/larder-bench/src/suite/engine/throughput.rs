@@ -2,7 +2,7 @@
 
 use crate::measure::clock::Timing;
 use crate::measure::rounds::Sample;
-use crate::subject::{Key, Readable, Value, Writable};
+use crate::subject::{Key, Loading, Readable, Value, Writable};
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 const WRITE_EVERY: usize = 4;
 
 /// Gets each key on this thread.
-pub(super) fn gets<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K]) -> Sample {
+pub(in crate::suite) fn gets<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K]) -> Sample {
     let (hits, timing) = Timing::measure(|| count_hits(subject, keys));
     Sample::time_per_operation(timing, keys.len(), hits)
 }
@@ -46,7 +46,7 @@ pub(super) fn mixed_in_threads<K: Key, V: Value, S: Writable<K, V>>(
 }
 
 /// Inserts keys that are not in the cache.
-pub(super) fn inserts<V: Value, S: Writable<u64, V>>(
+pub(in crate::suite) fn inserts<V: Value, S: Writable<u64, V>>(
     subject: &S,
     keys: impl ExactSizeIterator<Item = u64>,
     value: V,
@@ -54,6 +54,36 @@ pub(super) fn inserts<V: Value, S: Writable<u64, V>>(
     let operations = keys.len();
     let ((), timing) = Timing::measure(|| keys.for_each(|key| subject.insert(key, value.clone())));
     Sample::time_per_operation(timing, operations, operations as u64)
+}
+
+/// Gets keys that are not in the cache.
+pub(in crate::suite) fn misses<V: Value, S: Readable<u64, V>>(
+    subject: &S,
+    keys: impl ExactSizeIterator<Item = u64>,
+) -> Sample {
+    let operations = keys.len();
+    let is_miss = |key: u64| u64::from(black_box(subject.get(&key)).is_none());
+    let (misses, timing) = Timing::measure(|| keys.map(is_miss).sum());
+    Sample::time_per_operation(timing, operations, misses)
+}
+
+/// Fetches keys that are not in the cache, each with a loader that has the value.
+pub(in crate::suite) fn fetches<V: Value, S: Loading<u64, V>>(
+    subject: &S,
+    keys: impl ExactSizeIterator<Item = u64>,
+    value: V,
+) -> Sample {
+    let (operations, mut loads) = (keys.len(), 0);
+    let ((), timing) = Timing::measure(|| {
+        keys.for_each(|key| {
+            let load = || {
+                loads += 1;
+                value.clone()
+            };
+            _ = black_box(subject.get_or_load(&key, load));
+        });
+    });
+    Sample::time_per_operation(timing, operations, loads)
 }
 
 fn count_hits<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K]) -> u64 {

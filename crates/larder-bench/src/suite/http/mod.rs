@@ -27,6 +27,7 @@ mod kind;
 #[cfg(feature = "bench-peers")]
 mod peer;
 mod proxies;
+pub(super) mod quick;
 mod readers;
 mod server;
 mod workload;
@@ -165,17 +166,21 @@ fn one_client(scale: &Scale, body: &Body, bar: &ProgressBar) -> Result<Vec<Figur
 }
 
 fn hits(scale: &Scale, body: &Body, clients: usize, bar: &ProgressBar) -> Result<Vec<Figure>> {
-    let targets = match body.content {
-        Content::Value(_) => Targets::Same,
-        Content::Graphql(query) => Targets::Graphql(query),
-    };
     let has_uncached = clients == 1 || body.size <= MAX_UNCACHED;
     let suffix = if clients > 1 { format!("-{clients}") } else { String::new() };
     let workload = format!("hit-{}{suffix}", body.name);
     let requests = scale.requests(body, clients);
     let subjects = Subject::all(body, has_uncached)?;
-    let mut runners = workload::runners(subjects, targets, clients, requests, body.size)?;
+    let mut runners = workload::runners(subjects, hit_targets(body), clients, requests, body.size)?;
     rounds::run(&workload, &mut runners, ROUNDS, bar)
+}
+
+/// What requests ask for that always want this body.
+fn hit_targets(body: &Body) -> Targets {
+    match body.content {
+        Content::Value(_) => Targets::Same,
+        Content::Graphql(query) => Targets::Graphql(query),
+    }
 }
 
 /// The runners of hits of a body, named by its size, with and without a cache: `requests` on each of `clients`

@@ -26,6 +26,7 @@ mod equal_memory;
 mod load;
 mod memory;
 mod open_loop;
+pub(super) mod quick;
 mod stalls;
 mod subject;
 mod transaction;

@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Larder,
     /// Larder with one thread.
     OneThread,
+    /// The server that is linked into this program, with its defaults.
+    Linked,
     Redis,
     Valkey,
     Pogocache,
@@ -39,7 +41,7 @@ impl Kind {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Larder => "larder",
+            Kind::Larder | Kind::Linked => "larder",
             Kind::OneThread => "larder, 1 thread",
             Kind::Redis => "redis",
             Kind::Valkey => "valkey",
@@ -55,7 +57,7 @@ impl Kind {
 
     /// Whether it has scripts and transactions.
     pub(super) fn runs_scripts(self) -> bool {
-        matches!(self, Kind::Larder | Kind::OneThread | Kind::Redis | Kind::Valkey)
+        matches!(self, Kind::Larder | Kind::OneThread | Kind::Linked | Kind::Redis | Kind::Valkey)
     }
 
     /// The name of its program.
@@ -65,7 +67,7 @@ impl Kind {
             Kind::Redis => "redis-server",
             Kind::Valkey => "valkey-server",
             Kind::Pogocache => "pogocache",
-            Kind::BareLoop => "larder-bench",
+            Kind::Linked | Kind::BareLoop => "larder-bench",
         }
     }
 
@@ -90,6 +92,11 @@ impl Kind {
             Kind::Pogocache => {
                 let mut command = Command::new(self.installed()?);
                 command.args(["-p", &port, "--threads", "2"]);
+                Ok(command)
+            }
+            Kind::Linked => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["serve", "larder", "--listen", &address.to_string()]);
                 Ok(command)
             }
             Kind::BareLoop => {
@@ -135,7 +142,8 @@ impl Subject {
     pub(super) fn start_with_memory(kind: Kind, larder_bytes: u64) -> Result<Self> {
         let address = tool::free_address()?;
         let mut command = kind.command(address, larder_bytes)?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // What is linked into this program ends when its input does.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let start = Instant::now();
         let running =
             Running::start(&mut command).with_context(|| format!("cannot start {}", kind.name()))?;

@@ -13,11 +13,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 /// Few enough for the processor's cache, so that the code is measured and not the memory.
-const KEYS: u64 = 1_000;
+pub(super) const KEYS: u64 = 1_000;
 
 pub(super) fn measure(scale: &Scale, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     let hits = scale.hits;
-    let mut runners = vec![fetches::<Larder>(hits)?, moka(hits), quick_cache(hits)];
+    let mut runners = runners(hits)?;
     #[cfg(feature = "bench-peers")]
     {
         use super::subject::{Cachet, Foyer, Hitbox, InMoka};
@@ -25,6 +25,11 @@ pub(super) fn measure(scale: &Scale, bar: &ProgressBar, findings: &mut Findings)
     }
     findings.figures.extend(rounds::run("memory-hit", &mut runners, ROUNDS, bar)?);
     Ok(())
+}
+
+/// Those of this crate and of the peers that are always built.
+pub(super) fn runners(hits: usize) -> Result<Vec<Runner>> {
+    Ok(vec![fetches::<Larder>(hits)?, moka(hits), quick_cache(hits)])
 }
 
 pub(super) fn runtime() -> Result<Arc<Runtime>> {

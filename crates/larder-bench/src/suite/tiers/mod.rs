@@ -12,6 +12,7 @@
 
 mod cold_key;
 mod memory_hit;
+pub(super) mod quick;
 mod read_multi;
 mod serializers;
 mod stale;
