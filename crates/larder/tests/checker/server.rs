@@ -142,7 +142,10 @@ impl Server {
             CasAction::Renew(deadline_ms) => {
                 if let Some(Value { bytes, .. }) = self.live(&cas.key) {
                     let mut bytes = bytes.clone();
-                    bytes[DEADLINE_AT..DEADLINE_AT + 8].copy_from_slice(&deadline_ms.to_le_bytes());
+                    // A server that compares nothing may find a lease, which has no deadline.
+                    if let Some(deadline) = bytes.get_mut(DEADLINE_AT..DEADLINE_AT + 8) {
+                        deadline.copy_from_slice(&deadline_ms.to_le_bytes());
+                    }
                     self.put(&cas.key, bytes, Expiry::At(*deadline_ms));
                 }
             }
