@@ -10,8 +10,9 @@ use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
-use larder::{Cache, Reach, View, WriteOptions};
+use larder::{Cache, CacheError, Reach, Requirement, View, WriteOptions};
 use larder_admin::{Admin, Registry, Token};
+use larder_testkit::RedisServer;
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -100,6 +101,36 @@ async fn cache_that_cannot_reach_its_redis_is_degraded_and_says_what_that_means(
     let meaning = own["meaning"].as_str().expect("a sentence");
     assert!(meaning.starts_with("Redis was never reached: memory is served for "), "{meaning}");
     assert!(meaning.ends_with("; 1 invalidation of this node waits for it"), "{meaning}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn cache_over_an_unsupported_server_is_degraded_and_names_the_requirement() {
+    let Some(server) = RedisServer::start_with(&["--rename-command", "EVAL", ""]) else { return };
+    for (is_allowed, reads) in
+        [(false, "every fetch loads from the origin"), (true, "memory alone answers, without the changes")]
+    {
+        let options = Cache::builder("shop").ttl(Duration::from_secs(60)).redis(server.url());
+        let options = options.allow_uncoordinated(is_allowed).redis_timeout(Duration::from_secs(5));
+        let cache = options.build().expect("valid options");
+        let registry = Registry::new();
+        registry.register_cache("shop", &cache);
+        assert_eq!(metric(&registry, "larder_unsupported").await, Some(0.0));
+        let prices: View<str, u32> = cache.view("price");
+        assert!(matches!(
+            prices.write("apple", 42).await,
+            Err(CacheError::Unsupported(Requirement::Scripts))
+        ));
+        assert_eq!(metric(&registry, "larder_unsupported").await, Some(1.0));
+        assert_eq!(metric(&registry, "larder_coherent").await, Some(0.0));
+        let part = stats(registry).await["parts"][0].take();
+        let own = &part["degradations"][0];
+        assert_eq!((&part["state"], &own["name"]), (&"degraded".into(), &"redis".into()), "{part}");
+        let meaning = own["meaning"].as_str().expect("a sentence");
+        let start = format!(
+            "the server is not supported: EVAL or EVALSHA is unknown, or refused to this user: {reads}"
+        );
+        assert!(meaning.starts_with(&start), "{meaning}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]

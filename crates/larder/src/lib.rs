@@ -31,7 +31,8 @@
 //! 3. No loader that began before it stores its result in either tier.
 //!
 //! [`Reach::HereAndQueued`] means that the invalidation is in effect on this node, and is queued and replayed for the
-//! others. An `Err` means that nothing was done, except [`CacheError::Redis`]: then it is unknown.
+//! others. An `Err` means that nothing was done, except [`CacheError::Redis`]: then it is unknown. Over a server that lacks a
+//! [`Requirement`] it is [`CacheError::Unsupported`]: this node has dropped its own entries, and nothing else was done.
 //!
 //! [`Cache::coherence`] shows whether the promise is in effect. [`View::fetch`] and [`View::read`] never fail because of
 //! Redis: the cache serves memory, loads, counts the failure ([`Cache::stats`]) and retries. Mutations report a failure by
@@ -88,6 +89,7 @@ pub use shared::{
     Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedMoment, SharedReload, SharedValue,
     SharedView,
 };
+pub use tier::Requirement;
 pub use tier::redis::RedisCredentials;
 #[cfg(feature = "tls")]
 pub use tier::redis::RedisTls;

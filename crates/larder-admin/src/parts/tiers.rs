@@ -38,7 +38,7 @@ impl Sample {
         let stats = cache.stats();
         let too_heavy = stats.memory.too_heavy;
         let coherence = cache.coherence();
-        let lost_redis = lost_redis(&coherence, stats.redis.as_ref());
+        let degradation = degradation(&coherence, stats.redis.as_ref());
         let mut sample = self.tier(tier("memory", stats.memory));
         if let Some(redis) = stats.redis {
             sample = sample.tier(tier("redis", redis));
@@ -47,8 +47,8 @@ impl Sample {
             .operations([("load", stats.loads), ("failure", stats.load_failures)])
             .latency(stats.load_latency);
         let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
-        match &lost_redis {
-            Some(lost) => sample = sample.degraded(lost.clone()),
+        match &degradation {
+            Some(degradation) => sample = sample.degraded(degradation.clone()),
             None => sample
                 .notes
                 .extend(coherence_in_words(&coherence).map(|words| ("coherence", words.to_owned()))),
@@ -57,7 +57,7 @@ impl Sample {
             .top_tags
             .iter()
             .map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error));
-        coherence_figures(&coherence, lost_redis.is_some())
+        coherence_figures(&coherence, degradation.is_some())
             .into_iter()
             .fold(sample.tier(origin).top("tags", tags), Sample::figure)
             .figure(total(
@@ -107,6 +107,12 @@ fn coherence_figures(coherence: &Coherence, is_degraded: bool) -> Vec<Figure> {
             "Time since the last proof that no invalidation was missed.",
         ),
         Figure::current(
+            "unsupported",
+            Unit::Count,
+            f64::from(u8::from(matches!(coherence.mode, CoherenceMode::Unsupported(_)))),
+            "1 if the server lacks what coherent nodes require: nothing is sent to it; 0 otherwise.",
+        ),
+        Figure::current(
             "pending_invalidations",
             Unit::Count,
             coherence.pending_invalidations as f64,
@@ -115,10 +121,19 @@ fn coherence_figures(coherence: &Coherence, is_degraded: bool) -> Vec<Figure> {
     ]
 }
 
-/// What a cache lacks: a Redis that answers. One that was needed and never reached is lost too.
-fn lost_redis(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degradation> {
+/// What a cache lacks: a Redis that answers, and that is supported. One that was needed and never reached is lost too.
+fn degradation(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degradation> {
     let has_failed = redis.is_some_and(|redis| redis.errors + redis.skipped > 0);
     let (problem, lasting) = match coherence.mode {
+        CoherenceMode::Unsupported(requirement) => {
+            let reads = match coherence.memory_trusted {
+                true => "memory alone answers, without the changes of other nodes",
+                false => "every fetch loads from the origin",
+            };
+            let meaning =
+                format!("the server is not supported: {requirement}: {reads}, and mutations are errors");
+            return Some(Degradation::new("redis", meaning));
+        }
         CoherenceMode::Lost => ("Redis does not answer", coherence.proof_age),
         // Nobody knows since when: the proof is as old as the cache.
         CoherenceMode::Unknown if has_failed => ("Redis was never reached", Duration::ZERO),
@@ -146,9 +161,6 @@ fn coherence_in_words(coherence: &Coherence) -> Option<&'static str> {
         CoherenceMode::Unknown => "unknown: Redis was not needed or not reached yet",
         CoherenceMode::Full => {
             "full: a change by any node is in effect there at once, and on all others within max_lag"
-        }
-        CoherenceMode::OneNode => {
-            "one node: Redis cannot announce changes, so those of other nodes are not seen"
         }
         _ => return None,
     })

@@ -11,7 +11,6 @@
 //! ```
 
 use super::Coordinator;
-use crate::node::entry::MemoryTicket;
 use crate::node::guarded_tier::GuardedTier;
 use crate::report::error::CacheError;
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
@@ -20,7 +19,6 @@ use crate::value::format::Id;
 use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
-use tokio::sync::MutexGuard;
 use tokio::time::sleep;
 
 /// The lifetime of a lease that its load does not renew. The lease of a node that died blocks the key for so long.
@@ -38,8 +36,6 @@ pub(crate) enum StoreCondition {
     CompareAndSet { expected: Vec<u8>, id: Id, overtaken: Option<Id> },
     /// Another load stores: store in memory only, if its lease or value is still there.
     ForeignLease(Id),
-    /// The server has no compare-and-set: store under this id if the ticket is still valid.
-    Unconditional(Id),
 }
 
 impl StoreCondition {
@@ -82,9 +78,7 @@ impl StoreCondition {
     pub(crate) fn id(&self) -> Option<Id> {
         match self {
             StoreCondition::None => None,
-            StoreCondition::CompareAndSet { id, .. }
-            | StoreCondition::ForeignLease(id)
-            | StoreCondition::Unconditional(id) => Some(*id),
+            StoreCondition::CompareAndSet { id, .. } | StoreCondition::ForeignLease(id) => Some(*id),
         }
     }
 }
@@ -104,28 +98,20 @@ pub(crate) enum StoreOutcome {
 pub(crate) struct StoreRequest<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) condition: StoreCondition,
-    pub(crate) ticket: Option<&'a MemoryTicket>,
     /// The envelope and its lifetime; `None` releases the lease.
     pub(crate) put: Option<(Vec<u8>, Duration)>,
 }
 
 impl Coordinator {
-    /// The condition of a load that replaces these bytes, or nothing.
+    /// The condition of a load that replaces these bytes.
     pub(crate) fn condition_to_replace(&self, bytes: &[u8]) -> StoreCondition {
-        let id = self.node.random.id();
-        match self.node.trust.is_standalone() {
-            true => StoreCondition::Unconditional(id),
-            false => StoreCondition::replacing(bytes, id),
-        }
+        StoreCondition::replacing(bytes, self.node.random.id())
     }
 
     /// Puts a lease in the place of bytes that may not be served. `None` if they have changed or Redis does not reply.
     pub(crate) async fn lease_over(&self, key: &[u8], bytes: &[u8]) -> Option<StoreCondition> {
         let redis = self.node.redis.as_ref()?;
         let id = self.node.random.id();
-        if self.node.trust.is_standalone() {
-            return Some(StoreCondition::Unconditional(id));
-        }
         let request = CompareAndSet {
             key: key.to_vec(),
             expected: bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
@@ -170,9 +156,6 @@ impl Coordinator {
                 StoreCondition::ForeignLease(id) => {
                     foreign_leases.push((index, id));
                     foreign_keys.push(request.key.to_vec());
-                }
-                StoreCondition::Unconditional(_) => {
-                    outcomes[index] = self.store_unconditionally(request).await
                 }
             }
         }
@@ -238,40 +221,6 @@ impl Coordinator {
         let expected = Head::Value(id).to_bytes().to_vec();
         let touch = CompareAndSet { key, expected, action: CasAction::Renew(deadline_ms) };
         redis.call(redis.tier.compare_and_set(&[touch], None)).await.map(drop)
-    }
-
-    /// Stores without compare-and-set. Mutations of this node take the same lock, so none comes between the check of
-    /// the ticket and the store.
-    async fn store_unconditionally(&self, request: StoreRequest<'_>) -> StoreOutcome {
-        let Some(redis) = &self.node.redis else { return StoreOutcome::Stored };
-        let unknown = |error: &CacheError| {
-            self.node.observers.report(error);
-            StoreOutcome::Unknown
-        };
-        let action = match self.action(request.put).await {
-            Ok(action) => action,
-            Err(error) => return unknown(&error),
-        };
-        let _guard = self.store_locks.lock(request.key).await;
-        if request.ticket.is_some_and(|ticket| !ticket.is_valid()) {
-            return StoreOutcome::Refused;
-        }
-        let swap = CompareAndSet { key: request.key.to_vec(), expected: Vec::new(), action };
-        match redis.call(redis.tier.compare_and_set(&[swap], None)).await {
-            Ok(_) => StoreOutcome::Stored,
-            Err(error) => unknown(&error),
-        }
-    }
-
-    /// Locks out this node's own stores while keys are mutated, if the server has no compare-and-set.
-    pub(super) async fn lock_out_stores<'k>(
-        &self,
-        keys: impl Iterator<Item = &'k [u8]>,
-    ) -> Vec<MutexGuard<'_, ()>> {
-        if !self.node.trust.is_standalone() {
-            return Vec::new();
-        }
-        self.store_locks.lock_all(keys).await
     }
 }
 

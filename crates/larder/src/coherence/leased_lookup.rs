@@ -85,10 +85,10 @@ impl Coordinator {
         if keys.iter().any(|key| self.replay_log.blocks(key)) {
             return Err(CacheError::NotAsked);
         }
-        let reads_ledger = !node.trust.is_standalone() && self.needs_ledger(purpose);
+        let reads_ledger = self.needs_ledger(purpose);
         let members = if reads_ledger { untagged_members() } else { Vec::new() };
         let ledger = || reads_ledger.then(|| node.ledger_query(&members));
-        let with_leases = purpose == Purpose::Load && !node.trust.is_standalone();
+        let with_leases = purpose == Purpose::Load;
         let ids = node.random.ids(if with_leases { keys.len() } else { 0 });
         let heads: Vec<_> = ids.iter().map(|id| Head::Lease(*id).to_bytes()).collect();
         let lease = with_leases.then_some((&heads[..], LEASE_TTL));
@@ -162,14 +162,9 @@ impl Coordinator {
         loop {
             let (mut lookups, clock) = self.lookup_redis(key, Purpose::Load).await?;
             let lookup = lookups.pop().unwrap_or(RedisLookup::Absent);
-            let must_wait = match lookup {
-                // Without scripts a lease of another node can end between the read and the attempt to lease.
-                RedisLookup::Absent => !self.node.trust.is_standalone() && self.leases_without_scripts(),
-                RedisLookup::LeaseHeldByOther(_) => true,
-                _ => false,
-            };
+            let must_wait = matches!(lookup, RedisLookup::LeaseHeldByOther(_));
             if !must_wait || !wait.pause().await {
-                wait.end(usize::from(matches!(lookup, RedisLookup::LeaseHeldByOther(_))));
+                wait.end(usize::from(must_wait));
                 return Ok((lookup, clock));
             }
         }
@@ -186,11 +181,6 @@ impl Coordinator {
         LeaseWait { coordinator: self, deadline, pause: PAUSE.0 }
     }
 
-    fn leases_without_scripts(&self) -> bool {
-        let capabilities = self.node.redis.as_ref().and_then(|redis| redis.tier.capabilities());
-        capabilities.is_some_and(|can| can.coherent() && !can.scripts)
-    }
-
     /// Compares an entry of memory with Redis and judges it. `None` if Redis does not reply.
     pub(crate) async fn revalidate(&self, redis_key: &[u8], state: &EntryState) -> Option<Validity> {
         let node = &self.node;
@@ -201,9 +191,9 @@ impl Coordinator {
             return None;
         }
         let members = members_of(state.tags.iter().map(|tag| &**tag));
-        let ledger = (!node.trust.is_standalone()).then(|| node.ledger_query(&members));
+        let ledger = node.ledger_query(&members);
         let keys = [redis_key.to_vec()];
-        let reply = redis.call(redis.tier.read_heads(&keys, ledger.as_ref())).await.ok()?;
+        let reply = redis.call(redis.tier.read_heads(&keys, Some(&ledger))).await.ok()?;
         if self.replay_log.replay_epoch() != replay_epoch {
             return None;
         }

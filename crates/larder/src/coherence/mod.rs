@@ -20,7 +20,6 @@
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
 //! - [`task`]: the coherence task, which keeps the subscription; [`marker`]: how old the data of another server are;
 //!   [`status`]: what users see of all this.
-//! - [`store_locks`]: order between this node's own stores, for a server that has no compare-and-set.
 //!
 //! # Counters
 //!
@@ -42,8 +41,7 @@
 //! # Locks held across an await
 //!
 //! `Coordinator::mutation_gate` is shared while a mutation of keys awaits Redis, and exclusive while a batch is
-//! replayed: a value that is written meanwhile must not be what an older invalidation removes. [`store_locks`] are
-//! taken after it. The Redis tier locks a connector last: while it connects, and for a WATCH … EXEC.
+//! replayed: a value that is written meanwhile must not be what an older invalidation removes.
 
 pub(crate) mod announcement;
 pub(crate) mod lease;
@@ -56,7 +54,6 @@ pub(crate) mod reload;
 mod replay;
 pub(crate) mod replay_log;
 pub(crate) mod status;
-mod store_locks;
 pub(crate) mod task;
 
 use crate::node::Node;
@@ -68,7 +65,6 @@ use lost_leases::LostLeases;
 use marker::MarkerSchedule;
 use replay_log::ReplayLog;
 use std::time::Duration;
-use store_locks::StoreLocks;
 use task::Connection;
 use tokio::sync::RwLock;
 
@@ -82,7 +78,6 @@ pub(crate) struct Coordinator {
     markers: MarkerSchedule,
     /// Shared by mutations of keys, exclusive for a replay.
     mutation_gate: RwLock<()>,
-    store_locks: StoreLocks,
     lost_leases: LostLeases,
 }
 
@@ -103,7 +98,6 @@ impl Coordinator {
             connection: Connection::new(),
             markers: MarkerSchedule::default(),
             mutation_gate: RwLock::new(()),
-            store_locks: StoreLocks::new(),
             lost_leases: LostLeases::default(),
             node,
         }

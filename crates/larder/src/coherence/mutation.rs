@@ -48,11 +48,9 @@ impl Coordinator {
         let seq = self.replay_log.next_seq();
         let redis_keys = || operations.iter().map(Operation::key);
         let announcement = announcement::keys(&self.node.keyspace.channel, self.origin, redis_keys());
-        let guards = self.lock_out_stores(redis_keys()).await;
         let transaction =
             Transaction { operations: &operations, ledger: None, announce: Some(&announcement) };
         let results = redis.call(redis.tier.transact(&transaction)).await.map(|reply| reply.results);
-        drop(guards);
         let results = self.record_outcome(redis_keys().map(Invalidated::key), seq, results);
         // A lookup may have read the old value from Redis in between.
         redis_keys().for_each(|key| self.node.invalidate_memory_of(key));
@@ -76,16 +74,15 @@ impl Coordinator {
         let _shared = self.mutation_gate.read().await;
         let seq = self.replay_log.next_seq();
         let keys = operations.iter().map(Operation::key);
-        let announcement = announcement::keys(&node.keyspace.channel, self.origin, keys.clone());
+        let announcement = announcement::keys(&node.keyspace.channel, self.origin, keys);
         let transact = async |operations: &[Operation]| {
-            let ledger = (!node.trust.is_standalone()).then(|| node.ledger_query(members));
+            let ledger = Some(node.ledger_query(members));
             let transaction = Transaction { operations, ledger, announce: Some(&announcement) };
             let gaps = node.ledger.gaps();
             let stamps = redis.call(redis.tier.transact(&transaction)).await?.stamps;
             stamps.iter().for_each(|stamps| node.ledger.learn(members, stamps, gaps));
             Ok(stamps)
         };
-        let guards = self.lock_out_stores(keys).await;
         let mut stamps: Result<Option<Stamps>, CacheError> = transact(&operations).await;
         if let Ok(Some(read)) = &stamps
             && read.newest(members) > clock
@@ -98,7 +95,6 @@ impl Coordinator {
                 Err(error) => Err(error),
             };
         }
-        drop(guards);
         let keys = operations.iter().map(Operation::key).map(Invalidated::key);
         self.record_outcome(keys, seq, stamps).map(drop)
     }
@@ -113,14 +109,13 @@ impl Coordinator {
         let _shared = self.mutation_gate.read().await;
         let key = request.key.clone();
         let announcement = announcement::keys(&self.node.keyspace.channel, self.origin, [&key[..]]);
-        let guards = self.lock_out_stores([&key[..]].into_iter()).await;
         let accepted = redis.call(redis.tier.compare_and_set(&[request], Some(&announcement))).await;
-        drop(guards);
         let accepted = self.record_outcome([Invalidated::Key(key)], seq, accepted);
         Ok(accepted?.first() == Some(&true))
     }
 
-    /// Records in the replay log whether Redis confirmed a mutation. It did not if the server is another one since.
+    /// Records in the replay log whether Redis confirmed a mutation. It did not if the server is another one since. For a
+    /// server that is not supported nothing is queued.
     pub(crate) fn record_outcome<T>(
         &self,
         targets: impl IntoIterator<Item = Invalidated>,
@@ -134,6 +129,7 @@ impl Coordinator {
                     (CacheError::Redis("another server answers since the request was sent".into()), queued)
                 }
             },
+            Err(error @ CacheError::Unsupported(_)) => return Err(error),
             Err(error) => (error, self.replay_log.queue(targets)),
         };
         self.apply_overflow(queued);
@@ -196,7 +192,9 @@ impl Coordinator {
         runtime.spawn(async move {
             let confirmed = coordinator.finish_invalidation(started).await;
             // The reach is told to nobody; an error is reported.
-            _ = coordinator.reach(confirmed);
+            if let Err(error) = coordinator.reach(confirmed) {
+                coordinator.node.observers.report(&error);
+            }
         });
         Ok(())
     }
@@ -229,12 +227,12 @@ impl Coordinator {
             node.ledger.start(&members, seq);
             node.purge_memory(&members);
         }
-        StartedInvalidation { members, is_of_all: tags.is_none(), seq, gaps }
+        StartedInvalidation { members, seq, gaps }
     }
 
     async fn finish_invalidation(
         self: &Arc<Self>,
-        StartedInvalidation { members, is_of_all, seq, gaps }: StartedInvalidation,
+        StartedInvalidation { members, seq, gaps }: StartedInvalidation,
     ) -> Result<(), CacheError> {
         let node = &self.node;
         if members.is_empty() {
@@ -245,25 +243,26 @@ impl Coordinator {
             return Ok(());
         };
         self.ensure_connected().await;
-        if node.trust.is_standalone() {
-            // Redis has no tagged values.
-            let cleared = if is_of_all { self.clear_without_ledger(redis).await } else { Ok(()) };
-            node.ledger.confirm(&members, 0, seq, gaps);
-            node.purge_memory(&members);
-            return cleared;
-        }
         let _shared = self.mutation_gate.read().await;
         let announcement = announcement::stamps(&node.keyspace.channel, self.origin, &members);
         let advance = self.ledger_advance(&members);
         let request = advance.announced_by(&announcement);
         let advanced = redis.call(redis.tier.advance_ledger(&request)).await;
         let targets: Vec<_> = members.iter().cloned().map(Invalidated::Member).collect();
-        if let Ok(advanced) = &advanced {
-            self.on_advanced(&request, *advanced);
-            node.ledger.confirm(&members, advanced.clock, seq, gaps);
+        match &advanced {
+            Ok(advanced) => {
+                self.on_advanced(&request, *advanced);
+                node.ledger.confirm(&members, advanced.clock, seq, gaps);
+            }
+            Err(CacheError::Unsupported(_)) => {
+                // Nothing waits for Redis but what an earlier call has queued.
+                let ended = members.iter().filter(|member| !self.replay_log.has_pending_member(member));
+                node.ledger.confirm(&ended.cloned().collect::<Vec<_>>(), 0, seq, gaps);
+            }
+            Err(_) => {}
         }
         let advanced = self.record_outcome(targets.iter().cloned(), seq, advanced);
-        if advanced.is_err() {
+        if advanced.as_ref().is_err_and(|error| !matches!(error, CacheError::Unsupported(_))) {
             self.apply_locally(&targets, self.replay_log.next_seq());
         }
         node.purge_memory(&members);
@@ -282,7 +281,6 @@ fn checked_tags(mut tags: Vec<Box<str>>) -> Result<Vec<Box<str>>, CacheError> {
 /// An invalidation that is in effect on this node and must reach Redis.
 struct StartedInvalidation {
     members: Vec<Vec<u8>>,
-    is_of_all: bool,
     seq: MutationSeq,
     /// Those of the ledger at the start.
     gaps: u64,

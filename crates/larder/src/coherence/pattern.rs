@@ -15,7 +15,6 @@ use crate::key::glob::Glob;
 use crate::node::guarded_tier::GuardedTier;
 use crate::report::error::CacheError;
 use crate::tier::{BATCH, Operation, Transaction};
-use crate::value::envelope;
 use std::sync::Arc;
 
 impl Coordinator {
@@ -28,7 +27,7 @@ impl Coordinator {
         self.ensure_connected().await;
         let seq = self.replay_log.next_seq();
         let removed = match redis.check_breaker() {
-            Ok(()) => self.remove_matching(redis, &glob, Scan::Keys).await,
+            Ok(()) => self.remove_matching(redis, &glob).await,
             Err(error) => Err(error),
         };
         let removed = self.record_outcome([Invalidated::Matching(glob.clone())], seq, removed);
@@ -40,12 +39,7 @@ impl Coordinator {
     }
 
     /// Removes matching keys from Redis, and announces the glob before and after it. Returns how many values there were.
-    pub(super) async fn remove_matching(
-        &self,
-        redis: &GuardedTier,
-        glob: &Glob,
-        what: Scan,
-    ) -> Result<u64, CacheError> {
+    pub(super) async fn remove_matching(&self, redis: &GuardedTier, glob: &Glob) -> Result<u64, CacheError> {
         let keyspace = &self.node.keyspace;
         let announcement = announcement::matching(&keyspace.channel, self.origin, glob.as_bytes());
         let announce = Transaction { operations: &[], ledger: None, announce: Some(&announcement) };
@@ -56,11 +50,6 @@ impl Coordinator {
                 redis.call_ignoring_breaker(redis.tier.scan(cursor, glob.as_bytes())).await?;
             keys.retain(|key| !keyspace.is_own(key));
             for batch in keys.chunks(BATCH) {
-                let batch = match what {
-                    Scan::Keys => batch.to_vec(),
-                    Scan::Entries => entries(redis, batch).await?,
-                };
-                let _guards = self.lock_out_stores(batch.iter().map(|key| &key[..])).await;
                 let operations: Vec<_> = batch.iter().cloned().map(Operation::Remove).collect();
                 let removal = Transaction { operations: &operations, ledger: None, announce: None };
                 let reply = redis.call_ignoring_breaker(redis.tier.transact(&removal)).await?;
@@ -74,30 +63,4 @@ impl Coordinator {
         redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
         Ok(removed)
     }
-
-    /// Clears a Redis without a ledger: every entry is removed, and counters and raw values stay.
-    pub(super) async fn clear_without_ledger(&self, redis: &GuardedTier) -> Result<(), CacheError> {
-        let seq = self.replay_log.next_seq();
-        let removed = match redis.check_breaker() {
-            Ok(()) => self.remove_matching(redis, &self.node.keyspace.glob("*"), Scan::Entries).await,
-            Err(error) => Err(error),
-        };
-        self.record_outcome([Invalidated::everything()], seq, removed).map(drop)
-    }
-}
-
-/// What a scan removes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scan {
-    /// Every key that it finds.
-    Keys,
-    /// Values and leases. Counters and raw values have no envelope.
-    Entries,
-}
-
-/// The keys of values and leases among these.
-async fn entries(redis: &GuardedTier, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CacheError> {
-    let heads = redis.call_ignoring_breaker(redis.tier.read_heads(keys, None)).await?.heads;
-    let entries = keys.iter().zip(&heads).filter(|(_, head)| envelope::has_magic(head));
-    Ok(entries.map(|(key, _)| key.clone()).collect())
 }

@@ -108,7 +108,7 @@ impl Reload {
     /// The request that releases the lease.
     pub(crate) fn release(&self) -> Option<StoreRequest<'_>> {
         let Reload::Leased { key, lease } = self else { return None };
-        Some(StoreRequest { key, condition: lease.clone(), ticket: None, put: None })
+        Some(StoreRequest { key, condition: lease.clone(), put: None })
     }
 
     /// The request that renews the lease.

@@ -1,10 +1,8 @@
 //! Replaying pending invalidations to Redis, and applying on this node what Redis does not know.
 
-use super::pattern::Scan;
 use super::replay_log::{Invalidated, Queued};
 use super::{Coordinator, announcement};
 use crate::key::glob::Glob;
-use crate::node::guarded_tier::GuardedTier;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::report::error::CacheError;
 use crate::report::events::Event;
@@ -66,9 +64,6 @@ impl Coordinator {
     /// Whether there were any.
     async fn replay_members(&self, members: Vec<Vec<u8>>, seq: MutationSeq) -> Result<bool, CacheError> {
         let Some(redis) = self.node.redis.as_ref().filter(|_| !members.is_empty()) else { return Ok(false) };
-        if self.node.trust.is_standalone() {
-            return self.replay_members_without_ledger(redis, members, seq).await;
-        }
         let announcement = announcement::stamps(&self.node.keyspace.channel, self.origin, &members);
         let (advance, gaps) = (self.ledger_advance(&members), self.node.ledger.gaps());
         let request = advance.announced_by(&announcement);
@@ -80,27 +75,11 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// Redis has no tagged values, so only an invalidation of everything concerns it.
-    async fn replay_members_without_ledger(
-        &self,
-        redis: &GuardedTier,
-        members: Vec<Vec<u8>>,
-        seq: MutationSeq,
-    ) -> Result<bool, CacheError> {
-        if members.iter().any(|member| member == FLOOR) {
-            self.remove_matching(redis, &self.node.keyspace.glob("*"), Scan::Entries).await?;
-        }
-        self.node.ledger.confirm(&members, 0, seq, self.node.ledger.gaps());
-        self.node.observers.emit(|| Event::Replayed { invalidations: members.len() });
-        self.replay_log.confirm(members.into_iter().map(Invalidated::Member), seq);
-        Ok(true)
-    }
-
     /// Whether there were any.
     async fn replay_globs(&self, globs: Vec<Glob>, seq: MutationSeq) -> Result<bool, CacheError> {
         let Some(redis) = self.node.redis.as_ref().filter(|_| !globs.is_empty()) else { return Ok(false) };
         for glob in globs {
-            self.remove_matching(redis, &glob, Scan::Keys).await?;
+            self.remove_matching(redis, &glob).await?;
             self.node.invalidate_matching(&glob);
             self.node.observers.emit(|| Event::Replayed { invalidations: 1 });
             self.replay_log.confirm([Invalidated::Matching(glob)], seq);

@@ -219,6 +219,11 @@ impl ReplayLog {
         self.pending_count() > 0 && self.state.lock().pending.keys().any(is_member)
     }
 
+    pub(crate) fn has_pending_member(&self, member: &[u8]) -> bool {
+        self.pending_count() > 0
+            && self.state.lock().pending.contains_key(&Invalidated::Member(member.to_vec()))
+    }
+
     pub(crate) fn pending_count(&self) -> usize {
         self.pending_count.load(Ordering::Acquire)
     }

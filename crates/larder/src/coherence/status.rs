@@ -1,6 +1,8 @@
 //! The state of the protocol, for people and dashboards.
 
 use super::Coordinator;
+use crate::node::guarded_tier::Support;
+use crate::tier::Requirement;
 use std::time::Duration;
 
 /// The present coherence of a cache with other nodes.
@@ -21,8 +23,6 @@ pub struct Coherence {
     pub pending_invalidations: usize,
     /// Whether writes by other programs are received.
     pub foreign_writers: bool,
-    /// Whether compare-and-set takes one round trip.
-    pub scripts: bool,
 }
 
 /// The promise that a cache can make with the tier behind it.
@@ -33,9 +33,11 @@ pub enum CoherenceMode {
     Memory,
     /// Redis has not been reached yet.
     Unknown,
-    /// The server lacks transactions, announcements or sorted sets. This node serves nothing that it invalidated
-    /// itself. Nothing is promised for invalidations by other nodes.
-    OneNode,
+    /// The server lacks what coherent nodes require, or this user may not use it. Redis is neither read nor written, and
+    /// every fetch loads; with [`Builder::allow_uncoordinated`](crate::Builder::allow_uncoordinated) memory answers, and
+    /// nothing is promised for invalidations by other nodes. Mutations return
+    /// [`CacheError::Unsupported`](crate::CacheError::Unsupported). The server is asked again every second.
+    Unsupported(Requirement),
     /// The whole promise.
     Full,
     /// This process inherited the cache through a fork: every call is an error that says so, or a miss.
@@ -56,30 +58,26 @@ impl Coordinator {
                 disconnected: self.node.trust.disconnected(),
                 pending_invalidations: 0,
                 foreign_writers: false,
-                scripts: false,
             };
         }
-        let capabilities = self.node.redis.as_ref().and_then(|redis| redis.tier.capabilities());
-        let mode = match (&self.node.redis, capabilities) {
-            (None, _) => CoherenceMode::Memory,
-            (Some(_), None) => CoherenceMode::Unknown,
-            (Some(_), Some(can)) if can.coherent() => match self.node.trust.is_trusted() {
-                true => CoherenceMode::Full,
-                false => CoherenceMode::Lost,
-            },
-            (Some(redis), Some(_)) => match redis.breaker.is_open() {
-                true => CoherenceMode::Lost,
-                false => CoherenceMode::OneNode,
-            },
+        let support = self.node.redis.as_ref().map(|redis| redis.support());
+        let is_trusted = self.node.trust.is_trusted();
+        let (mode, memory_trusted) = match support {
+            None => (CoherenceMode::Memory, is_trusted),
+            Some(Support::Unknown) => (CoherenceMode::Unknown, is_trusted),
+            Some(Support::Lacks(requirement)) => {
+                (CoherenceMode::Unsupported(requirement), self.node.settings.allow_uncoordinated)
+            }
+            Some(Support::Full) if is_trusted => (CoherenceMode::Full, true),
+            Some(Support::Full) => (CoherenceMode::Lost, false),
         };
         Coherence {
             mode,
-            memory_trusted: self.node.trust.is_trusted(),
+            memory_trusted,
             proof_age: self.node.trust.proof_age(),
             disconnected: self.node.trust.disconnected(),
             pending_invalidations: self.replay_log.pending_count(),
-            foreign_writers: self.options.foreign_writers && capabilities.is_some_and(|can| can.coherent()),
-            scripts: capabilities.is_some_and(|can| can.scripts),
+            foreign_writers: self.options.foreign_writers && support == Some(Support::Full),
         }
     }
 }

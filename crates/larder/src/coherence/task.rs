@@ -6,22 +6,22 @@
 //!          ▼                                                                 │
 //!       subscribe ─► another server? requeue the last minute ─► end the gap ─► heartbeat, proof, replay
 //! ```
-//! On a server without announcements, or one that refuses the subscription, the same connection is for heartbeats only:
-//! they notice another server.
+//! A server that lacks a requirement is asked again after each pause: the user may get further permissions.
 
 use super::Coordinator;
-use super::announcement::CachePushHandler;
+use super::announcement::{self, CachePushHandler};
 use super::marker::restored_age;
 use super::replay_log::Invalidated;
-use crate::node::guarded_tier::GuardedTier;
+use crate::key::MemoryKey;
+use crate::node::guarded_tier::{GuardedTier, Support};
 use crate::node::ledger::{Invalidation, untagged_members};
 use crate::node::listeners::RemoteInvalidation;
 use crate::node::server_clock::TimeRequest;
 use crate::report::error::CacheError;
 use crate::report::events::Event;
 use crate::tier::{
-    Capabilities, LedgerAdvance, LedgerAdvanced, LedgerQuery, Marker, Pulse, ServerId, SubscribeOptions,
-    Subscription, Tier, TierError,
+    LedgerAdvance, LedgerAdvanced, Marker, Pulse, Requirement, ServerId, SubscribeOptions, Subscription,
+    Tier, TierError,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,8 +35,6 @@ use tokio::time::{sleep, timeout};
 const MAX_LATE_HEARTBEATS: u32 = 3;
 /// The shortest and the longest pause between attempts to connect.
 const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// How long a node that may not subscribe waits until it tries again. It sends heartbeats meanwhile.
-const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// How often a cache that is closed looks for pending invalidations.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between heartbeats, and between replays.
@@ -101,37 +99,40 @@ impl Coordinator {
         }
     }
 
-    /// The server was reached: what it can do decides what is promised, and what the task listens to.
-    fn on_reached(&self, can: Capabilities) -> SubscribeOptions {
-        if !can.coherent() && !self.node.trust.is_standalone() {
-            tracing::warn!(
-                ?can,
-                "redis lacks what coherent nodes need: invalidations by other nodes are not received"
-            );
-            self.node.trust.set_standalone();
-            self.node.observers.emit(|| Event::OneNode);
-        }
+    /// Waits for the first attempt to connect. If the server is not supported, removes the key from memory.
+    pub(crate) async fn ensure_supported(self: &Arc<Self>, key: &MemoryKey) -> Result<(), CacheError> {
+        self.ensure_connected().await;
+        let support = self.node.redis.as_ref().map_or(Ok(()), GuardedTier::check_support);
+        support.inspect_err(|_| self.node.invalidate_memory(key))
+    }
+
+    fn subscribe_options(&self) -> SubscribeOptions {
         let keyspace = &self.node.keyspace;
         SubscribeOptions {
-            channel: can.coherent().then(|| keyspace.channel.clone()),
-            tracking: (can.coherent() && self.options.foreign_writers).then(|| keyspace.prefix()),
+            // An error may quote it, and the client reads no error with other bytes than text: not this node's origin.
+            announcement: announcement::keys(&keyspace.channel, Default::default(), []),
+            tracking: self.options.foreign_writers.then(|| keyspace.prefix()),
             ledger: keyspace.ledger.clone(),
             marker: keyspace.marker.clone(),
         }
     }
 
-    /// The task has a connection to this server, which replied to a heartbeat that was sent at `sent`. On a
-    /// connection that `hears`, announcements are received.
-    fn on_connected(
-        &self,
-        server: &ServerId,
-        (sent, request): (Duration, TimeRequest),
-        pulse: &Pulse,
-        hears: bool,
-    ) {
+    /// The server was reached and lacks something: nothing is sent to it.
+    fn on_unsupported(&self, lacks: Requirement) {
         let Some(redis) = &self.node.redis else { return };
-        let is_other = redis.tier.accepted().is_some_and(|accepted| accepted != *server);
-        if is_other {
+        *self.connection.subscribed_at.lock() = None;
+        if self.node.stop_coordinating(redis, lacks) == Support::Lacks(lacks) {
+            return;
+        }
+        redis.breaker.succeeded();
+        tracing::warn!(reason = %lacks, "the server is not supported: nodes do not coordinate");
+        self.node.observers.emit(|| Event::Unsupported { lacks });
+    }
+
+    /// The task has a subscription to this server, which replied to a heartbeat that was sent at `sent`.
+    fn on_connected(&self, server: &ServerId, (sent, request): (Duration, TimeRequest), pulse: &Pulse) {
+        let Some(redis) = &self.node.redis else { return };
+        if redis.tier.accepted().is_some_and(|accepted| accepted != *server) {
             self.requeue_recent(pulse);
         }
         self.node.server_clock.replace(request, pulse.time);
@@ -139,27 +140,19 @@ impl Coordinator {
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
         redis.tier.accept(server);
         redis.breaker.succeeded();
-        if is_other || hears {
-            self.node.ledger.record_gap();
-            self.node.trust.end_gap();
-            self.node.listeners.tell(RemoteInvalidation::Unknown);
-        }
-        *self.connection.subscribed_at.lock() = hears.then_some(sent);
+        self.node.start_coordinating(redis);
+        self.node.listeners.tell(RemoteInvalidation::Unknown);
+        *self.connection.subscribed_at.lock() = Some(sent);
     }
 
     /// Another server answers, maybe with an older copy of the data.
     fn requeue_recent(&self, pulse: &Pulse) {
         let node = &self.node;
         let now = node.now();
-        let is_standalone = node.trust.is_standalone();
         // The ledger that will be made starts now: nothing that the server has is newer.
-        let has_no_ledger = !is_standalone && pulse.ledger_clock.is_none();
-        let listened_for = match *self.connection.subscribed_at.lock() {
-            // No other node invalidates.
-            _ if is_standalone => Duration::MAX,
-            Some(at) => now.saturating_sub(at),
-            None => Duration::ZERO,
-        };
+        let has_no_ledger = pulse.ledger_clock.is_none();
+        let subscribed_at = *self.connection.subscribed_at.lock();
+        let listened_for = subscribed_at.map_or(Duration::ZERO, |at| now.saturating_sub(at));
         let restored_age = match has_no_ledger {
             true => Some(Duration::ZERO),
             false => restored_age(&node.server_clock, pulse).filter(|age| *age <= listened_for),
@@ -181,7 +174,7 @@ impl Coordinator {
     async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) -> bool {
         match pulse.ledger_clock {
             // Whoever makes the next ledger must know the latest clock.
-            None if known_clock > 0 && !self.node.trust.is_standalone() => {
+            None if known_clock > 0 => {
                 let read = self.node.read_stamps(&untagged_members()).await;
                 return !matches!(read, Err(CacheError::Refused(_)));
             }
@@ -259,8 +252,6 @@ async fn run(coordinator: Weak<Coordinator>, tier: Arc<dyn Tier>) {
 /// What the reply to a heartbeat proves: that every announcement from before a heartbeat was received.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// Redis refuses the subscription: nothing.
-    Nothing,
     /// The announcements from before this heartbeat.
     This,
     /// Those from before the previous one: tracked writes are pushed after the reply.
@@ -269,27 +260,20 @@ enum Proof {
 
 /// Opens a connection and sends heartbeats until it is closed. Returns whether it was opened.
 async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) -> bool {
-    let Some(ledger) = coordinator.upgrade().map(|strong| strong.node.keyspace.ledger.clone()) else {
-        return false;
-    };
-    let Some(can) = reach(tier, &ledger).await else { return false };
-    let Some(options) = coordinator.upgrade().map(|strong| strong.on_reached(can)) else {
-        return false;
-    };
+    let Some(options) = coordinator.upgrade().map(|strong| strong.subscribe_options()) else { return false };
     let (closed, mut is_closed) = watch::channel(false);
     let handler = Arc::new(CachePushHandler::new(coordinator.clone(), closed));
-    let (subscription, proof) = match tier.subscribe(&options, handler.clone()).await {
-        Ok(subscription) if options.tracking.is_some() => (subscription, Proof::Previous),
-        Ok(subscription) => (subscription, Proof::This),
-        Err(TierError::Refused(reason)) => {
-            tracing::warn!(reason, "redis refuses the subscription: memory is not trusted");
-            // Another server must be noticed and accepted all the same, and pending invalidations be replayed.
-            let unheard = SubscribeOptions { channel: None, tracking: None, ..options.clone() };
-            let Ok(connection) = tier.subscribe(&unheard, handler.clone()).await else { return false };
-            (connection, Proof::Nothing)
+    let subscription = match tier.subscribe(&options, handler.clone()).await {
+        Ok(subscription) => subscription,
+        Err(error) => {
+            tracing::debug!(%error, "cannot subscribe");
+            if let (TierError::Unsupported(lacks), Some(strong)) = (error, coordinator.upgrade()) {
+                strong.on_unsupported(lacks);
+            }
+            return false;
         }
-        Err(_) => return false,
     };
+    let proof = if options.tracking.is_some() { Proof::Previous } else { Proof::This };
     let sent = coordinator.upgrade().map(|strong| (strong.node.now(), strong.node.server_clock.request()));
     let Some(sent) = sent else { return false };
     // Without a former server there is nothing that a copy could be older than.
@@ -297,16 +281,11 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     let former = former.as_ref().map_or(Marker::Ignore, Marker::Read);
     let Ok(pulse) = subscription.heartbeat(former).await else { return false };
     let Some(strong) = coordinator.upgrade() else { return false };
-    strong.on_connected(subscription.server(), sent, &pulse, can.coherent() && proof != Proof::Nothing);
+    strong.on_connected(subscription.server(), sent, &pulse);
     strong.end_first_attempt();
-    if proof == Proof::Nothing {
-        drop(strong);
-        let heartbeats = send_heartbeats(coordinator, &*subscription, &mut is_closed, proof);
-        return timeout(REFUSED_PAUSE, heartbeats).await.is_err();
-    }
     handler.set_replay_epoch(strong.replay_log.replay_epoch());
     strong.node.observers.emit(|| Event::Connected);
-    if can.coherent() && subscription.may_evict_ledger() {
+    if subscription.may_evict_ledger() {
         // No reason to worry: caches usually evict any key, and what is lost then is loaded again.
         tracing::info!("redis evicts any key when it is full: losing the ledger of tags empties the cache");
         strong.node.observers.emit(|| Event::LedgerEvictable);
@@ -317,17 +296,6 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
         strong.node.observers.emit(|| Event::Disconnected);
     }
     true
-}
-
-/// Reaches the server once, which determines its capabilities.
-async fn reach(tier: &dyn Tier, ledger: &[u8]) -> Option<Capabilities> {
-    if tier.capabilities().is_none() {
-        let query = LedgerQuery { key: ledger, at_least: 0, members: &untagged_members() };
-        if let Err(reason) = tier.read_stamps(&query).await {
-            tracing::debug!(%reason, "cannot read the ledger");
-        }
-    }
-    tier.capabilities()
 }
 
 /// Sends heartbeats until the connection is closed.
@@ -357,7 +325,6 @@ async fn send_heartbeats(
                 }
                 let has_ledger = strong.check_ledger(known_clock, &pulse).await;
                 match (proof, previous.replace(sent)) {
-                    (Proof::Nothing, _) => {}
                     _ if !has_ledger => {}
                     (Proof::This, _) => trust.record_proof(sent),
                     (Proof::Previous, Some(previous)) => trust.record_proof(previous),

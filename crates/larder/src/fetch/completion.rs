@@ -61,7 +61,6 @@ where
         let stores = sealed.iter().zip(puts).map(|(load, put)| StoreRequest {
             key: &load.pending.redis_key,
             condition: load.condition.clone(),
-            ticket: load.pending.ticket.as_ref(),
             put,
         });
         // A reload that stores nothing leaves the old value: other nodes would wait for its lease.
@@ -192,7 +191,6 @@ where
         let releases = leases.iter().map(|(key, condition)| StoreRequest {
             key,
             condition: condition.clone(),
-            ticket: None,
             put: None,
         });
         self.view.coordinator.store(releases.collect()).await;

@@ -128,7 +128,7 @@ where
                 pending.stale = Some(candidate.entry.clone());
             }
         }
-        if node.redis.is_none() {
+        if node.supported_redis().is_none() {
             return;
         }
         if let [pending] = &mut *keys {
@@ -271,7 +271,6 @@ where
                 StoreCondition::overtaking(Head::Lease(id), Some(id), node.random.id())
             }
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
-            RedisLookup::Absent if node.trust.is_standalone() => coordinator.condition_to_replace(&[]),
             RedisLookup::Absent => StoreCondition::None,
             RedisLookup::Bytes(bytes) => {
                 let (config, redis_key) = (&self.view.config, &pending.redis_key);
@@ -301,7 +300,7 @@ where
                     return Found::Settled;
                 }
                 pending.stale = Some(entry);
-                match id.filter(|_| !node.trust.is_standalone()) {
+                match id {
                     Some(id) => return Found::Replaceable(id),
                     None => coordinator.condition_to_replace(&bytes),
                 }

@@ -172,7 +172,8 @@ where
     /// [`hard_timeout`](crate::Policy::hard_timeout) drops it, or the key is written, deleted or refreshed.
     ///
     /// Awaiting the result needs a tokio runtime, unless memory has the value. Cancel safe: the load continues if the
-    /// caller is dropped. While the cache is off the loader runs in the caller, and ends with it.
+    /// caller is dropped. While the cache is off, or its server is not supported, the loader runs in
+    /// the caller, and ends with it.
     pub fn load<L, F>(self, loader: L) -> FetchFuture<'v, V, E, Always<L>>
     where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
@@ -223,7 +224,7 @@ where
                 self.state = State::Done;
                 return Poll::Ready(Err(FetchError::Forked));
             }
-            let lookup = if fetch.refresh || fetch.view.is_off() {
+            let lookup = if fetch.refresh || fetch.view.node().is_off() {
                 None
             } else {
                 match fetch.view.node().lookup(&fetch.view.config, &fetch.key) {
@@ -261,7 +262,7 @@ where
 {
     /// Leads or follows loads of the key until there is an outcome. Without a lookup it begins with one.
     async fn slow<L: Loader<V, E>>(self, lookup: Option<MemoryLookup<V>>, loader: L) -> Outcome<V, E> {
-        if self.view.is_off() {
+        if self.view.node().is_off() {
             return self.uncached(loader).await;
         }
         let call = Call::start(self.resolved_policy(), self.refresh);
@@ -345,7 +346,7 @@ where
         }
     }
 
-    /// Loads while the cache is off: every caller loads.
+    /// Loads while no tier answers: every caller loads.
     async fn uncached<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
         let policy = self.resolved_policy();
         let loaded = loader::run(|| loader.start(LoadCx::new(None)), policy.hard_timeout).await;

@@ -135,7 +135,7 @@ where
         if view.node().is_inherited() {
             return order.iter().map(|_| Err(FetchError::Forked)).collect();
         }
-        if view.is_off() {
+        if view.node().is_off() {
             let missing = wanted.into_values().map(|(_, owned)| owned).collect();
             let loading =
                 run::<K, V, E, _, _, _>(|| loader(missing, BulkCx::new(HashMap::new())), policy.hard_timeout);
@@ -299,7 +299,7 @@ where
     loader::run(start, timeout).await
 }
 
-/// The outcome of each key while the cache is off: nothing is stored.
+/// The outcome of each key while no tier answers: nothing is stored.
 fn uncached<V, E>(
     view: &ViewState<V>,
     order: Vec<KeyBuf>,

@@ -28,11 +28,6 @@ impl<V> ViewState<V> {
     pub(crate) fn both_keys(&self, key: &KeyBuf) -> (MemoryKey, Vec<u8>) {
         (self.memory_key(key).into_owned(), self.redis_key(key))
     }
-
-    /// Whether the cache is turned off.
-    pub(crate) fn is_off(&self) -> bool {
-        !self.node().is_enabled()
-    }
 }
 
 impl<V: 'static> ViewState<V> {

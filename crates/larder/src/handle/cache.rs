@@ -19,7 +19,6 @@ use crate::view::raw::{Counters, RawView};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -190,8 +189,7 @@ impl Cache {
     /// Invalidates all entries of this namespace, or of this part of it and the parts below, in both tiers and on every
     /// node. Counters and raw values stay.
     ///
-    /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live. Without a ledger in Redis
-    /// ([`CoherenceMode::OneNode`](crate::CoherenceMode::OneNode)) the keys of the namespace are scanned and deleted.
+    /// Cost: one round trip to Redis. The bytes in Redis expire by their times to live.
     ///
     /// [`Reach::HereAndQueued`] as for [`Cache::invalidate_tags`].
     ///
@@ -270,7 +268,7 @@ impl Cache {
 
     /// Turns the cache off or on. While it is off, every fetch loads, every read misses, and writes only invalidate.
     pub fn set_enabled(&self, enabled: bool) {
-        self.coordinator.node.enabled.store(enabled, Ordering::Release);
+        self.coordinator.node.set_enabled(enabled);
     }
 
     /// The counters so far.

@@ -2,9 +2,9 @@
 
 use super::breaker::Breaker;
 use crate::report::error::CacheError;
-use crate::tier::{Tier, TierError, TierFuture};
+use crate::tier::{Requirement, Tier, TierError, TierFuture};
 use larder_engine::stats::{Counter, Histogram};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -23,6 +23,16 @@ pub(crate) struct GuardedTier {
     pub(crate) server_changed: Arc<Notify>,
     /// Why the server cannot be used, if that is why the circuit breaker is open.
     unusable: Mutex<Option<String>>,
+    support: RwLock<Support>,
+}
+
+/// Whether the server that was reached last has all that coherent nodes require.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Support {
+    /// None was reached yet.
+    Unknown,
+    Full,
+    Lacks(Requirement),
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +53,24 @@ impl GuardedTier {
             latency: Histogram::new(),
             server_changed: Arc::default(),
             unusable: Mutex::new(None),
+            support: RwLock::new(Support::Unknown),
+        }
+    }
+
+    pub(crate) fn support(&self) -> Support {
+        *self.support.read()
+    }
+
+    /// Returns what was known before.
+    pub(super) fn set_support(&self, support: Support) -> Support {
+        std::mem::replace(&mut *self.support.write(), support)
+    }
+
+    /// The error of a request to a server that lacks something.
+    pub(crate) fn check_support(&self) -> Result<(), CacheError> {
+        match self.support() {
+            Support::Unknown | Support::Full => Ok(()),
+            Support::Lacks(requirement) => Err(CacheError::Unsupported(requirement)),
         }
     }
 
@@ -63,6 +91,7 @@ impl GuardedTier {
 
     /// The same for the coherence task, which waits between its requests, and for the rest of a sequence of requests.
     pub(crate) async fn call_ignoring_breaker<T>(&self, request: TierFuture<'_, T>) -> Result<T, CacheError> {
+        self.check_support()?;
         let started = Instant::now();
         let reply = request.await;
         self.latency.record(started.elapsed());
@@ -86,7 +115,7 @@ impl GuardedTier {
                     // Whether the server is alive, the next request finds out.
                     TierError::Disconnected(_) => {}
                     // The server is alive.
-                    TierError::Refused(_) => self.breaker.succeeded(),
+                    TierError::Refused(_) | TierError::Unsupported(_) => self.breaker.succeeded(),
                     TierError::ServerChanged(_) => self.server_changed.notify_one(),
                 }
                 Err(CacheError::from(error))

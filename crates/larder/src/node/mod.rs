@@ -33,12 +33,12 @@ use crate::key::glob::Glob;
 use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::policy::{Policy, Prefer};
 use crate::report::error::CacheError;
-use crate::tier::LedgerQuery;
+use crate::tier::{LedgerQuery, Requirement};
 use crate::value::codec::Format;
 use crate::value::compression::Packing;
 use crate::value::random::Random;
 use entry::{EntryState, Memory};
-use guarded_tier::GuardedTier;
+use guarded_tier::{GuardedTier, Support};
 use key_counts::KeyCounts;
 use keyspace::Keyspace;
 use larder_engine::fork::Process;
@@ -48,7 +48,7 @@ use listeners::Listeners;
 use observers::Observers;
 use server_clock::ServerClock;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use trust::Trust;
 
@@ -70,7 +70,8 @@ pub(crate) struct Node {
     pub(crate) observers: Observers,
     /// The source of ids and jitter.
     pub(crate) random: Random,
-    pub(crate) enabled: AtomicBool,
+    /// Why no tier answers, as bits; 0 if they do. In one atomic, since each hit reads it.
+    pub(crate) off: AtomicU8,
     /// The process that built the cache.
     pub(crate) process: Process,
 }
@@ -85,7 +86,13 @@ pub(crate) struct Settings {
     pub(crate) packing: Packing,
     /// Whether memory is bounded by bytes, and not by entries.
     pub(crate) weighs_bytes: bool,
+    /// Whether memory answers although nodes cannot coordinate.
+    pub(crate) allow_uncoordinated: bool,
 }
+
+/// Reasons in [`Node::off`]: [`Cache::set_enabled`](crate::Cache::set_enabled), and a server that is not supported.
+const TURNED_OFF: u8 = 1;
+const UNCOORDINATED: u8 = 2;
 
 /// The counters of a node when a load, a lookup in Redis or a write started. They decide where its value may be stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,9 +123,15 @@ impl Node {
         is_inherited
     }
 
-    /// Whether the cache is turned on, and of this process.
+    /// Whether no tier answers: the cache is turned off, or nodes cannot coordinate.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.off.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the tiers may answer in this process.
     pub(crate) fn is_usable(&self) -> bool {
-        self.is_enabled() && !self.is_inherited()
+        !self.is_off() && !self.is_inherited()
     }
 
     /// The error of a call of a cache that this process inherited.
@@ -126,8 +139,47 @@ impl Node {
         if self.is_inherited() { Err(CacheError::Forked) } else { Ok(()) }
     }
 
+    /// Whether the cache is turned on.
     pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled.load(Ordering::Acquire)
+        self.off.load(Ordering::Acquire) & TURNED_OFF == 0
+    }
+
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        self.set_off(TURNED_OFF, !enabled);
+    }
+
+    fn set_off(&self, reason: u8, is_off: bool) {
+        match is_off {
+            true => self.off.fetch_or(reason, Ordering::AcqRel),
+            false => self.off.fetch_and(!reason, Ordering::AcqRel),
+        };
+    }
+
+    /// The Redis tier, unless its server is known to lack something.
+    pub(crate) fn supported_redis(&self) -> Option<&GuardedTier> {
+        self.redis.as_ref().filter(|redis| redis.check_support().is_ok())
+    }
+
+    /// The server lacks something. Until a better one is reached no tier answers, or memory alone if the user allows it.
+    /// Returns what was known before.
+    pub(crate) fn stop_coordinating(&self, redis: &GuardedTier, lacks: Requirement) -> Support {
+        let before = redis.set_support(Support::Lacks(lacks));
+        match self.settings.allow_uncoordinated {
+            true => self.trust.set_unconditional(true),
+            false => self.set_off(UNCOORDINATED, true),
+        }
+        before
+    }
+
+    /// The server has all that is required, and announcements are received: what memory has is compared with Redis.
+    pub(crate) fn start_coordinating(&self, redis: &GuardedTier) {
+        if matches!(redis.support(), Support::Lacks(_)) {
+            self.trust.set_unconditional(false);
+        }
+        self.ledger.record_gap();
+        self.trust.end_gap();
+        redis.set_support(Support::Full);
+        self.set_off(UNCOORDINATED, false);
     }
 
     /// Whether Redis gets no requests now: it has failed twice in a row, or cannot be used.
@@ -162,15 +214,6 @@ impl Node {
         if let Some(invalidations) = self.key_invalidations.get() {
             invalidations.record(redis_key);
         }
-    }
-
-    /// Voids the tickets of a key and leaves its entry.
-    pub(crate) fn void_tickets(&self, key: MemoryKeyRef<'_>) {
-        let now = self.now();
-        self.memory.compute(key.into_owned(), |entry| match entry {
-            Some(entry) => (Op::SetTtl(Ttl::After(entry.value().state().remaining(now))), ()),
-            None => (Op::Remove, ()),
-        });
     }
 
     /// Removes the entries whose Redis keys match a glob from memory and voids the tickets of all loads. Returns the
@@ -284,10 +327,11 @@ pub(crate) mod tests {
                 format: Format::default(),
                 packing: Packing::default(),
                 weighs_bytes: true,
+                allow_uncoordinated: false,
             },
             observers: Observers::new(None),
             random: Random::new(Some(1)),
-            enabled: AtomicBool::new(true),
+            off: AtomicU8::new(0),
             process: Process::current(),
         }
     }

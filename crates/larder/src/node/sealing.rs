@@ -52,7 +52,7 @@ pub(crate) struct Sealing {
 
 /// A value that is written, as the tiers store it.
 pub(crate) struct SealedValue {
-    /// `None` if Redis may not store it: there is none, or it has no ledger, and nothing could invalidate a tagged value.
+    /// `None` without Redis.
     pub(crate) envelope: Option<Vec<u8>>,
     pub(crate) encoded_bytes: usize,
 }
@@ -160,14 +160,14 @@ impl Node {
         Some(entry)
     }
 
-    /// Encodes a value into an envelope, if Redis may store it.
+    /// Encodes a value, into an envelope if there is Redis.
     pub(crate) fn seal<V: 'static>(
         &self,
         view: &ViewConfig<V>,
         value: &V,
         sealing: Sealing,
     ) -> Result<SealedValue, EncodeError> {
-        if self.redis.is_none() || (self.trust.is_standalone() && !sealing.tags.is_empty()) {
+        if self.redis.is_none() {
             envelope::check_tags(&sealing.tags)?;
             return Ok(SealedValue { envelope: None, encoded_bytes: self.encoded_bytes(view, value)? });
         }

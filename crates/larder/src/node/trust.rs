@@ -4,12 +4,14 @@
 //! trusted for `max_lag` after the last proof was sent. A *gap* is a time in which announcements may have been missed.
 //! It ends with a new generation, in which every entry is compared with Redis before its next use.
 //!
+//! Without Redis, and where nodes do not coordinate and the user allows that, memory is trusted without a proof.
+//!
 //! Entries that were stored before anything could be missed need no proof. Memory is empty when the cache is built, so
 //! that moment counts as the first proof.
 
 use super::entry::{EntryState, nanos};
 use larder_engine::Clock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -17,15 +19,13 @@ pub(crate) struct Trust {
     clock: Clock,
     max_lag: Duration,
     disconnected: Duration,
-    /// Until when memory is trusted, in nanoseconds; [`FOREVER`] if there is no other node.
+    /// Until when memory is trusted, in nanoseconds; [`FOREVER`] if this node needs no proof.
     trusted_until: AtomicU64,
     /// When the last proof was sent, in nanoseconds.
     proof_at: AtomicU64,
     /// When the last proof before the last gap was sent.
     proof_before_gap_at: AtomicU64,
     generation: AtomicU64,
-    /// Whether the server was reached and cannot announce what other nodes do.
-    standalone: AtomicBool,
 }
 
 /// The trust in memory at the start of a lookup.
@@ -49,7 +49,6 @@ impl Trust {
             proof_at: AtomicU64::new(nanos(built_at)),
             proof_before_gap_at: AtomicU64::new(nanos(built_at)),
             generation: AtomicU64::new(FIRST_GENERATION),
-            standalone: AtomicBool::new(false),
             clock,
         }
     }
@@ -82,14 +81,12 @@ impl Trust {
         } else {
             state.validated_at()
         };
-        self.is_standalone()
-            || (self.clock.now() <= proof_at.saturating_add(self.disconnected)
-                && generation == self.generation())
+        self.clock.now() <= proof_at.saturating_add(self.disconnected) && generation == self.generation()
     }
 
     /// Whether any entry may be served while Redis does not reply.
     pub(crate) fn is_within_disconnected(&self) -> bool {
-        self.is_standalone() || self.proof_age() <= self.disconnected
+        self.proof_age() <= self.disconnected
     }
 
     /// Whether a load that started at `started` may be followed now.
@@ -109,15 +106,9 @@ impl Trust {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The server cannot announce what other nodes do: memory is always trusted.
-    pub(crate) fn set_standalone(&self) {
-        self.standalone.store(true, Ordering::Release);
-        self.trusted_until.store(FOREVER, Ordering::Release);
-    }
-
-    /// Whether nothing is promised to or by other nodes.
-    pub(crate) fn is_standalone(&self) -> bool {
-        self.standalone.load(Ordering::Acquire) || self.trusted_until.load(Ordering::Acquire) == FOREVER
+    /// Memory is trusted without a proof from now on, or only with a later one.
+    pub(crate) fn set_unconditional(&self, is_unconditional: bool) {
+        self.trusted_until.store(if is_unconditional { FOREVER } else { 0 }, Ordering::Release);
     }
 
     pub(crate) fn proof_age(&self) -> Duration {

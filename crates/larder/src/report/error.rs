@@ -1,6 +1,6 @@
 //! The errors that callers get.
 
-use crate::tier::TierError;
+use crate::tier::{Requirement, TierError};
 use crate::value::format::EncodeError;
 use larder_engine::MAX_TTL;
 use std::sync::Arc;
@@ -83,6 +83,11 @@ pub enum CacheError {
         "redis is not asked now: it has failed, or an invalidation is pending, or its clock is not known yet"
     )]
     NotAsked,
+    /// The server does not meet a requirement of coherent nodes: Redis was not asked. A call that removes or
+    /// replaces values has removed them from the memory of this node; nothing is queued. See
+    /// [`CoherenceMode::Unsupported`](crate::CoherenceMode::Unsupported).
+    #[error("the server is not supported: {0}")]
+    Unsupported(Requirement),
     /// The value cannot be encoded. It is stored in no tier.
     #[error(transparent)]
     Encode(EncodeError),
@@ -107,6 +112,7 @@ impl From<TierError> for CacheError {
     fn from(error: TierError) -> Self {
         match error {
             TierError::Refused(reason) | TierError::Unusable(reason) => CacheError::Refused(reason),
+            TierError::Unsupported(requirement) => CacheError::Unsupported(requirement),
             other => CacheError::Redis(other.to_string()),
         }
     }

@@ -1,5 +1,6 @@
 //! The events of a cache, for its watchers.
 
+use crate::tier::Requirement;
 use crate::value::format::Unreadable;
 use std::sync::OnceLock;
 use tokio::sync::broadcast;
@@ -83,8 +84,12 @@ pub enum Event {
         /// How many invalidations of the last minute are replayed.
         replayed: usize,
     },
-    /// The server lacks commands that coherent nodes need: the cache is coherent on one node only.
-    OneNode,
+    /// The server lacks what coherent nodes require: nothing is cached, or in memory alone if
+    /// [`Builder::allow_uncoordinated`](crate::Builder::allow_uncoordinated) is on. [`Event::Connected`] ends it.
+    Unsupported {
+        /// What it lacks, or what this user may not use.
+        lacks: Requirement,
+    },
     /// Redis has a memory limit and evicts any key, so also the ledger of tags. Everything is loaded again then. Give it
     /// memory enough, or a policy that evicts only keys with a time to live, such as `volatile-lru`.
     LedgerEvictable,

@@ -20,7 +20,7 @@ impl Reach {
     }
 
     /// The reach of a mutation that is in effect on this node and queued if Redis did not confirm it. `Err` if nothing
-    /// was done.
+    /// was sent or queued.
     pub(crate) fn of(
         confirmed: Result<(), CacheError>,
         report: impl FnOnce(&CacheError),
@@ -32,7 +32,8 @@ impl Reach {
                 Ok(Reach::HereAndQueued)
             }
             Err(
-                error @ (CacheError::Encode(_)
+                error @ (CacheError::Unsupported(_)
+                | CacheError::Encode(_)
                 | CacheError::Pattern { .. }
                 | CacheError::NoRedis
                 | CacheError::Forked),

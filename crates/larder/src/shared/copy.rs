@@ -101,14 +101,14 @@ impl SharedView {
         }
     }
 
-    /// Whether copies may be served to callers that did not wait for their load: false once Redis has not replied for
-    /// longer than [`Builder::disconnected`](crate::Builder::disconnected), unless
-    /// [`Prefer::Availability`] is set. Cost: three atomic reads.
+    /// Whether copies may be served to callers that did not wait for their load: false while the cache is turned off or
+    /// its server is not supported, and once Redis has not replied for longer than
+    /// [`Builder::disconnected`](crate::Builder::disconnected), unless [`Prefer::Availability`] is set. Cost: four atomic
+    /// reads.
     pub fn serves_copies(&self) -> bool {
         let node = self.node();
-        node.settings.prefer == Prefer::Availability
-            || !node.redis_is_lost()
-            || node.trust.is_within_disconnected()
+        let is_within_disconnected = || !node.redis_is_lost() || node.trust.is_within_disconnected();
+        !node.is_off() && (node.settings.prefer == Prefer::Availability || is_within_disconnected())
     }
 
     /// The maximum time until an invalidation reaches this node: [`Builder::max_lag`](crate::Builder::max_lag).
@@ -153,7 +153,7 @@ impl SharedView {
         let called_at = nanos(node.now());
         let _one_at_a_time = self.one_at_a_time(copy.invalidations.index).await;
         let validity = self.validity(copy);
-        if validity != Validity::Unknown || !node.is_enabled() {
+        if validity != Validity::Unknown || node.is_off() {
             return validity;
         }
         // One that began after this call is as good as its own.

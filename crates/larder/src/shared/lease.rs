@@ -149,7 +149,6 @@ impl SharedLease {
         let request = StoreRequest {
             key: redis_key,
             condition: self.condition.clone(),
-            ticket: None,
             put: envelope.map(|envelope| (envelope, lifetime.kept_for())),
         };
         let outcome = coordinator.store(vec![request]).await.pop().unwrap_or(StoreOutcome::Unknown);
@@ -240,7 +239,7 @@ impl Drop for HeldLease {
         if let (Some(condition), Ok(runtime)) = (self.condition.take(), Handle::try_current()) {
             let (coordinator, key) = (self.coordinator.clone(), std::mem::take(&mut self.key));
             runtime.spawn(async move {
-                let release = StoreRequest { key: &key, condition, ticket: None, put: None };
+                let release = StoreRequest { key: &key, condition, put: None };
                 coordinator.store(vec![release]).await;
             });
         }

@@ -235,10 +235,10 @@ impl SharedView {
         }
     }
 
-    /// Whether Redis may have bytes of this view. Without announcements it has none: nothing could invalidate them.
+    /// Whether Redis may have bytes of this view.
     pub(super) fn has_redis(&self) -> bool {
         let node = self.node();
-        node.redis.is_some() && !node.trust.is_standalone() && node.is_usable()
+        node.supported_redis().is_some() && node.is_usable()
     }
 
     /// Opens bytes from Redis. `None` if they may not be served.

@@ -46,9 +46,6 @@ pub const DEADLINE_AT: usize = HEAD_BYTES;
 /// # Cancel safety
 /// The command of a dropped future may or may not take effect.
 pub trait Tier: Debug + Send + Sync {
-    /// The capabilities of the server; `None` until it was reached for the first time.
-    fn capabilities(&self) -> Option<Capabilities>;
-
     /// A name that separates databases that share their channels.
     fn database_name(&self) -> String {
         String::new()
@@ -69,7 +66,7 @@ pub trait Tier: Debug + Send + Sync {
     ) -> TierFuture<'a, HeadsReply>;
 
     /// Compares the head of each key with the expected one and, if they are equal, does the action: one atomic step for
-    /// each key, one round trip if the server runs scripts. Returns for each whether it was accepted.
+    /// each key, one round trip. Returns for each whether it was accepted.
     ///
     /// With an announcement there must be one key. Its action and the announcement are one atomic step.
     fn compare_and_set<'a>(
@@ -78,7 +75,7 @@ pub trait Tier: Debug + Send + Sync {
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>>;
 
-    /// Does the operations, reads the ledger and announces: one atomic step for all, if the server has transactions.
+    /// Does the operations, reads the ledger and announces: one atomic step for all.
     fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply>;
 
     /// The server's clock, in microseconds since 1970.
@@ -103,21 +100,23 @@ pub trait Tier: Debug + Send + Sync {
     /// the whole scan is returned at least once.
     fn scan<'a>(&'a self, cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
 
-    /// Opens a connection for heartbeats. With `options.channel` it receives announcements, and with `options.tracking`
-    /// every write under a prefix. The handler gets them in their order. [`PushHandler::handle`] returns before a
-    /// heartbeat whose reply follows the push does.
+    /// Opens a connection for heartbeats, which receives announcements, and with `options.tracking` every write under a
+    /// prefix. The handler gets them in their order. [`PushHandler::handle`] returns before a heartbeat whose reply
+    /// follows the push does.
+    ///
+    /// Fails with [`TierError::Unsupported`] if the server lacks a [`Requirement`].
     fn subscribe<'a>(
         &'a self,
         options: &'a SubscribeOptions,
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>>;
 
-    /// Accepts the server with this identity. Every method but [`Tier::subscribe`] fails with
-    /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last. The first server needs no
-    /// acceptance.
+    /// Accepts the server with this identity, which is supported. Every method but [`Tier::subscribe`] fails with
+    /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last, and with
+    /// [`TierError::NoReply`] before the first acceptance.
     fn accept(&self, server: &ServerId);
 
-    /// The server that was accepted last, or that was reached first.
+    /// The server that was accepted last.
     fn accepted(&self) -> Option<ServerId>;
 }
 
@@ -185,24 +184,28 @@ pub enum Push<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub String);
 
-/// The capabilities of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// It runs scripts: a compare-and-set is one round trip.
-    pub scripts: bool,
-    /// It has transactions, with `WATCH`.
-    pub transactions: bool,
-    /// It has `PUBLISH` and `SUBSCRIBE` over RESP3.
-    pub announcements: bool,
-    /// It has sorted sets, which a ledger needs.
-    pub ledger: bool,
-}
-
-impl Capabilities {
-    /// Whether nodes can be coherent. Scripts only save round trips.
-    pub fn coherent(&self) -> bool {
-        self.transactions && self.announcements && self.ledger
-    }
+/// What coherent nodes require of a server, and of their user's permissions there. It displays as what is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Requirement {
+    /// One server at the address, which is no sentinel and no part of a cluster.
+    #[error("it is part of a cluster, or a sentinel; use the address of a single primary")]
+    OneServer,
+    /// `EVAL` and `EVALSHA`: a key is compared and changed in one step.
+    #[error("EVAL or EVALSHA is unknown, or refused to this user")]
+    Scripts,
+    /// `MULTI` and `EXEC`: a key is changed and the change announced in one step.
+    #[error("MULTI or EXEC is unknown, or refused to this user")]
+    Transactions,
+    /// `PUBLISH` and `SUBSCRIBE` over RESP3: nodes announce their changes.
+    #[error("PUBLISH or SUBSCRIBE is unknown, or refused to this user")]
+    PublishSubscribe,
+    /// `ZMSCORE`: the ledger of tags is a sorted set.
+    #[error("ZMSCORE is unknown, or refused to this user")]
+    SortedSets,
+    /// `CLIENT TRACKING`, if the cache has [`foreign_writers`](crate::Builder::foreign_writers).
+    #[error("CLIENT TRACKING is unknown, or refused to this user; foreign_writers needs it")]
+    Tracking,
 }
 
 /// The request of [`Tier::lookup`].
@@ -432,8 +435,8 @@ pub struct LedgerAdvanced {
 /// The options of a subscription.
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
-    /// The channel of the announcements; `None` for a server without announcements.
-    pub channel: Option<Vec<u8>>,
+    /// An announcement without keys. Its channel is subscribed; its publication shows that this user may publish there.
+    pub announcement: Announcement,
     /// The key of the ledger.
     pub ledger: Vec<u8>,
     /// The prefix of the keys of the markers. The identity of a server follows.
@@ -460,9 +463,12 @@ pub enum TierError {
     /// connection.
     #[error("{0}")]
     Disconnected(String),
-    /// The server cannot be used: it refuses the user, or is part of a cluster.
+    /// The server cannot be used: it refuses the user, or its certificate is not trusted.
     #[error("{0}")]
     Unusable(String),
+    /// The server does not meet this requirement.
+    #[error("the server is not supported: {0}")]
+    Unsupported(Requirement),
     /// The server refused the request and did not execute it.
     #[error("{0}")]
     Refused(String),

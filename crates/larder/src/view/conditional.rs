@@ -6,10 +6,9 @@ use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::mutation::spawn_mutation;
 use crate::fetch::view_state::ViewState;
 use crate::key::{CacheKey, KeyBuf, MemoryKey};
-use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
+use crate::node::entry::{MemoryEntry, Validity};
 use crate::node::fetched::{Fetched, Source};
 use crate::node::ledger::untagged_members;
-use crate::node::lookup::MemoryLookup;
 use crate::node::sealing::{NewEntry, OpenedEntry, Sealing};
 use crate::node::validity::Proof;
 use crate::node::{Node, StartState};
@@ -18,7 +17,7 @@ use crate::report::error::CacheError;
 use crate::report::reach::{Reach, Removal};
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES, KeyContent, Operation, OperationResult};
 use crate::value::envelope::{self, Head};
-use larder_engine::{CommitOutcome, Op};
+use larder_engine::Op;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +51,7 @@ where
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn add_with(&self, key: &K, value: V, options: &WriteOptions) -> Result<bool, CacheError> {
-        if self.state.is_off() {
+        if !self.state.node().is_enabled() {
             self.state.config.check_tags(&options.tags)?;
             return Ok(false);
         }
@@ -74,7 +73,7 @@ where
     /// Outside a tokio runtime.
     pub async fn take(&self, key: &K) -> Result<Option<Fetched<V>>, CacheError> {
         let (state, key) = (self.state.clone(), KeyBuf::of(key));
-        let is_off = state.is_off();
+        let is_off = !state.node().is_enabled();
         let taken = spawn_mutation(self.state.node(), async move { state.take(&key).await }).await?;
         let taken = taken.filter(|_| !is_off);
         taken.iter().for_each(Fetched::note_freshness);
@@ -111,9 +110,6 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             return self.add_without_redis(memory_key, &redis_key, added);
         }
         coordinator.ensure_connected().await;
-        if node.trust.is_standalone() && !added.tags.is_empty() {
-            return self.add_without_ledger(key, added).await;
-        }
         coordinator.replay_members_first().await;
         for _ in 0..MAX_TRIES {
             let seq = coordinator.replay_log.next_seq();
@@ -140,13 +136,10 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let (id, lifetime, tags) = (node.random.id(), *lifetime, tags.clone());
             let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags };
             let sealed = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
-            // The server was replaced by one without a ledger.
-            let Some(bytes) = sealed.envelope else { return self.add_without_ledger(key, added).await };
+            let bytes = sealed.envelope.ok_or(CacheError::NoRedis)?;
             let (bytes, expiry) =
                 node.with_deadline(bytes, lifetime.kept_for()).ok_or(CacheError::NotAsked)?;
             let action = CasAction::Put(bytes, expiry);
-            // A server without compare-and-set refuses no store: the tickets of running loads are voided first.
-            node.invalidate_memory(&memory_key);
             let request = CompareAndSet { key: redis_key.clone(), expected, action };
             if coordinator.compare_and_set(request, seq).await? {
                 node.invalidate_memory(&memory_key);
@@ -156,37 +149,19 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         Ok(false)
     }
 
-    /// Adds a tagged value where Redis has no ledger: to memory only, since nothing could invalidate it in Redis.
-    async fn add_without_ledger(&self, key: &KeyBuf, added: AddedValue<V>) -> Result<bool, CacheError> {
-        let (coordinator, node) = (&self.coordinator, self.node());
-        let redis_key = self.redis_key(key);
-        // Of concurrent callers the last one has a valid ticket.
-        let Some(ticket) = self.ticket_to_add(key) else { return Ok(false) };
-        let (seq, start) = (coordinator.replay_log.next_seq(), node.start_state(&redis_key));
-        let keys = std::slice::from_ref(&redis_key);
-        let (mut lookups, _) = coordinator.lookup_redis(keys, Purpose::Mutate).await?;
-        if let Some(RedisLookup::Bytes(bytes)) = lookups.pop() {
-            let opened = node.open(&self.config, &redis_key, &bytes, &start).await;
-            if matches!(opened, Some(OpenedEntry { validity: Validity::Valid, .. })) {
-                return Ok(false);
-            }
-            let (expected, action) = (Vec::new(), CasAction::Remove);
-            let removal = CompareAndSet { key: redis_key.clone(), expected, action };
-            coordinator.compare_and_set(removal, seq).await?;
-        }
-        let (entry, start) = self.added_entry(&redis_key, added)?;
-        Ok(node.commit(&redis_key, ticket, &entry, start.tracked_writes) == CommitOutcome::Stored)
-    }
-
     /// Adds a value where memory is the only tier.
     fn add_without_redis(
         &self,
         memory_key: MemoryKey,
         redis_key: &[u8],
-        added: AddedValue<V>,
+        AddedValue { value, lifetime, tags }: AddedValue<V>,
     ) -> Result<bool, CacheError> {
         let node = self.node();
-        let (entry, _) = self.added_entry(redis_key, added)?;
+        let id = node.random.id();
+        let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
+        let sealed = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
+        let new = NewEntry { encoded_bytes: sealed.encoded_bytes, lifetime, tags, id: Some(id) };
+        let entry = node.new_entry(&self.config, Arc::new(value), new, &node.start_state(redis_key));
         let ttl = entry.state().memory_ttl();
         let (now, trust, epoch) = (node.now(), node.trust.snapshot(), node.ledger.epoch());
         let is_valid = |found: &MemoryEntry| {
@@ -201,43 +176,13 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         Ok(stored.result && stored.refused.is_none())
     }
 
-    /// The ticket of a key, unless memory has a valid value. Voids a running load.
-    fn ticket_to_add(&self, key: &KeyBuf) -> Option<MemoryTicket> {
-        let node = self.node();
-        for _ in 0..MAX_TRIES {
-            match node.lookup(&self.config, key) {
-                MemoryLookup::Lead { ticket, .. } => return Some(ticket),
-                MemoryLookup::Hit(_) => return None,
-                // The load may store its value first: then that is found.
-                MemoryLookup::Follow(_) => node.void_tickets(self.memory_key(key)),
-            }
-        }
-        None
-    }
-
-    /// The entry of a value that is added to memory only.
-    fn added_entry(
-        &self,
-        redis_key: &[u8],
-        AddedValue { value, lifetime, tags }: AddedValue<V>,
-    ) -> Result<(MemoryEntry, StartState), CacheError> {
-        let node = self.node();
-        let id = node.random.id();
-        let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
-        let encoded_bytes =
-            node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?.encoded_bytes;
-        let start = node.start_state(redis_key);
-        let new = NewEntry { encoded_bytes, lifetime, tags, id: Some(id) };
-        Ok((node.new_entry(&self.config, Arc::new(value), new, &start), start))
-    }
-
     async fn take(self: Arc<Self>, key: &KeyBuf) -> Result<Option<Fetched<V>>, CacheError> {
         let (coordinator, node) = (&self.coordinator, self.node());
         let (memory_key, redis_key) = self.both_keys(key);
         if node.redis.is_none() {
             return Ok(node.take_from_memory(&memory_key));
         }
-        coordinator.ensure_connected().await;
+        coordinator.ensure_supported(&memory_key).await?;
         let replay_epoch = coordinator.replay_log.replay_epoch();
         if coordinator.replay_log.blocks(&redis_key) {
             return Err(CacheError::NotAsked);
@@ -245,10 +190,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         // What is taken must be readable.
         coordinator.node.learn_server_time().await?;
         let start = StartState { clock: node.ledger.clock(), ..node.start_state(&redis_key) };
-        if !node.trust.is_standalone() {
-            node.read_stamps(&untagged_members()).await?;
-        }
-        // As for `add`.
+        node.read_stamps(&untagged_members()).await?;
         node.invalidate_memory(&memory_key);
         let results = coordinator.remove(vec![Operation::Take(redis_key.clone())]).await?;
         let Some(OperationResult::Taken(KeyContent::Bytes(bytes))) = results.into_iter().next() else {
@@ -274,7 +216,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if node.redis.is_none() {
             return Ok(Removal { existed: node.expire_memory(memory_key), reach: Reach::Everywhere });
         }
-        coordinator.ensure_connected().await;
+        coordinator.ensure_supported(&memory_key).await?;
         for _ in 0..MAX_TRIES {
             let seq = coordinator.replay_log.next_seq();
             let (mut lookups, _) =

@@ -63,6 +63,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
         }
         let redis_key = self.redis_key(&key);
         spawn_mutation(&self.coordinator.node, async move {
+            coordinator.ensure_connected().await;
             let redis = coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
             redis.call(redis.tier.increment(&redis_key, by, ttl)).await
         })
@@ -97,6 +98,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
             let counter = entry.value::<MemoryCounter>().ok_or_else(not_an_integer)?;
             return Ok(Some(counter.0.load(Ordering::Acquire)));
         }
+        self.coordinator.ensure_connected().await;
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
         match lookups.pop() {
             Some(RedisLookup::Bytes(bytes)) => {
@@ -186,6 +188,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
         if self.coordinator.node.redis.is_none() {
             return Err(CacheError::NoRedis);
         }
+        self.coordinator.ensure_connected().await;
         let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(key)], Purpose::Raw).await?;
         Ok(match lookups.pop() {
             Some(RedisLookup::Bytes(bytes)) => Some(bytes),
@@ -219,6 +222,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     async fn transact(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {
         self.coordinator.node.check_process()?;
         let redis = self.coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
+        self.coordinator.ensure_connected().await;
         let transaction = Transaction { operations: &[operation], ledger: None, announce: None };
         Ok(redis.call(redis.tier.transact(&transaction)).await?.results.pop())
     }

@@ -151,6 +151,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             return;
         }
         coordinator.ensure_connected().await;
+        if node.supported_redis().is_none() {
+            return;
+        }
         if let [missed] = &all_missed[..]
             && let Some(candidate) = missed.unproved_candidate()
             && let Some(fetched) = self.revalidated(&missed.key, candidate).await
@@ -242,7 +245,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             return;
         }
         node.renew_memory(self.memory_key(key), stored.kept_for());
-        if let (Some(_), Some(id)) = (&node.redis, state.id) {
+        if let (Some(_), Some(id)) = (node.supported_redis(), state.id) {
             let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
             tokio::spawn(async move {
                 // If the touch fails, the value expires earlier. No caller needs to know.

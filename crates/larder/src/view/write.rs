@@ -128,7 +128,7 @@ where
         if values.is_empty() {
             return Ok(Reach::Everywhere);
         }
-        if self.state.is_off() {
+        if !self.state.node().is_enabled() {
             for (.., options) in &values {
                 self.state.config.check_tags(&options.tags)?;
             }
@@ -220,6 +220,10 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         }
         coordinator.replay_members_first().await;
         let clock = self.current_clock(&values).await;
+        if let Err(error @ CacheError::Unsupported(_)) = clock {
+            values.iter().for_each(|value| self.node().invalidate_memory(&value.memory_key));
+            return Err(error);
+        }
         let known_clock = clock.as_ref().ok().copied();
         // A value that cannot be encoded changes nothing.
         let batches = values.chunks(BATCH).map(|batch| self.seal_all(batch, known_clock.unwrap_or(0)));
@@ -299,9 +303,6 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         }
         self.coordinator.ensure_connected().await;
         self.coordinator.node.learn_server_time().await?;
-        if node.trust.is_standalone() {
-            return Ok(0);
-        }
         let is_trusted = node.trust.is_trusted();
         match node.ledger.known_clock() {
             Some(clock) if is_trusted => Ok(clock),

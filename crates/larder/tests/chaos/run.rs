@@ -83,8 +83,6 @@ impl Place {
         let builder = Cache::builder("chaos")
             .memory_bytes(self.memory_bytes)
             .redis(&self.url)
-            // Those that run no scripts commit by WATCH.
-            .redis_scripts(rng.chance(600))
             .max_lag(MAX_LAG)
             .disconnected(self.disconnected)
             .foreign_writers(rng.chance(300));

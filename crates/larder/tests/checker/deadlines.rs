@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(60);
 
 fn calm_world(forgery: Forgery) -> Arc<World> {
-    let weather = Weather { usual_ms: 40, slow: 0, lost: 0, unanswered: 0, late_pushes: 0, scripts: true };
+    let weather = Weather { usual_ms: 40, slow: 0, lost: 0, unanswered: 0, late_pushes: 0 };
     World::new(3, weather, forgery, Arc::new(Rng::new(1)), Arc::new(Trace::new(0)))
 }
 

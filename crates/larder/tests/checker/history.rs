@@ -100,7 +100,6 @@ impl History {
             lost: severity * 10,
             unanswered: severity * 15,
             late_pushes: severity * 100,
-            scripts: rng.chance(700),
         };
         let disconnected = if rng.chance(500) { Duration::ZERO } else { Duration::from_secs(3) };
         trace.note(|| format!("seed {seed}: {weather:?}, disconnected {disconnected:?}, {forgery:?}"));

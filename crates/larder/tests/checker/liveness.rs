@@ -73,8 +73,7 @@ impl Refreshes {
 async fn longest_gap(seed: u64) -> (Duration, Duration) {
     let rng = Arc::new(Rng::new(seed));
     let usual_ms = [1, 5, 20][rng.below(0..3) as usize];
-    let weather =
-        Weather { usual_ms, slow: 0, lost: 0, unanswered: 0, late_pushes: 0, scripts: rng.chance(700) };
+    let weather = Weather { usual_ms, slow: 0, lost: 0, unanswered: 0, late_pushes: 0 };
     let world = World::new(NODES, weather, Forgery::None, rng.clone(), Arc::new(Trace::new(0)));
     let loader_ms = rng.below(10..1_500);
     let soft_timeout = rng.chance(700).then(|| rng.ms(0..loader_ms));

@@ -18,20 +18,15 @@ const ROOM: u64 = 64 << 20;
 const NO_ROOM: u64 = 1 << 10;
 
 async fn memory() -> Option<Tiers> {
-    Some(Tiers::new(ROOM, None, true))
+    Some(Tiers::new(ROOM, None))
 }
 
 async fn redis() -> Option<Tiers> {
-    Some(Tiers::new(NO_ROOM, Some(RedisServer::start()?), true))
+    Some(Tiers::new(NO_ROOM, Some(RedisServer::start()?)))
 }
 
 async fn both() -> Option<Tiers> {
-    Some(Tiers::new(ROOM, Some(RedisServer::start()?), true))
-}
-
-/// As where scripts are not allowed.
-async fn both_without_scripts() -> Option<Tiers> {
-    Some(Tiers::new(ROOM, Some(RedisServer::start()?), false))
+    Some(Tiers::new(ROOM, Some(RedisServer::start()?)))
 }
 
 mod in_memory {
@@ -47,11 +42,6 @@ mod in_redis {
 mod in_both {
     use super::both;
     larder_testkit::conformance!(both);
-}
-
-mod without_scripts {
-    use super::both_without_scripts;
-    larder_testkit::conformance!(both_without_scripts);
 }
 
 /// The times that tests let pass are those of the cache and of Redis alike.

@@ -21,14 +21,12 @@ struct Inner {
 }
 
 impl Tiers {
-    pub(crate) fn new(memory_bytes: u64, server: Option<RedisServer>, scripts: bool) -> Self {
+    pub(crate) fn new(memory_bytes: u64, server: Option<RedisServer>) -> Self {
         let (clock, hand) = Clock::manual();
         let builder =
             Cache::builder("c").memory_bytes(memory_bytes).ttl(Duration::from_secs(60)).clock(clock);
         let builder = match &server {
-            Some(server) => {
-                builder.redis(server.url()).redis_timeout(Duration::from_secs(10)).redis_scripts(scripts)
-            }
+            Some(server) => builder.redis(server.url()).redis_timeout(Duration::from_secs(10)),
             None => builder,
         };
         let cache = builder.build().expect("the options are in range");

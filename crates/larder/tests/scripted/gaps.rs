@@ -2,7 +2,7 @@
 //! says nothing about invalidations in the gap, and later callers do not join a load from before it.
 
 use crate::mutation::Mutation;
-use crate::{Fixture, MAX_LAG, Origin, Versions};
+use crate::{Fixture, MAX_LAG, Origin, Versions, on_first_connection};
 use larder::{Event, FetchError, Invalidation, Policy, Source, WriteOptions};
 use larder_testkit::{Gate, Hold, PATIENCE, RedisServer, eventually, within};
 use std::convert::Infallible;
@@ -53,7 +53,7 @@ async fn stamps_read_before_gap_are_not_used_after_it() {
     fixture.write_tagged("asked", 1).await;
     fixture.write_tagged("old", 1).await;
 
-    let stamps = fixture.proxy.hold(|frame| frame.is_reply("ZMSCORE"));
+    let stamps = fixture.proxy.hold(on_first_connection(|frame| frame.is_reply("ZMSCORE")));
     let far = fixture.far.clone();
     let asking = tokio::spawn(async move { far.read("asked").await.map(|value| *value) });
     stamps.arrival().await;
@@ -159,7 +159,8 @@ async fn value_read_before_gap_is_not_served_after_it() {
     let Some(server) = RedisServer::start() else { return };
     let fixture = Fixture::new(&server, false).await;
     fixture.near.write("k", 1).await.everywhere();
-    let replies = fixture.proxy.hold(|frame| frame.is_reply("MGET") || frame.is_reply("EVALSHA"));
+    let replies =
+        fixture.proxy.hold(on_first_connection(|frame| frame.is_reply("MGET") || frame.is_reply("EVALSHA")));
     let far = fixture.far.clone();
     let reading = tokio::spawn(async move { far.read("k").await.map(|value| *value) });
     replies.arrival().await;

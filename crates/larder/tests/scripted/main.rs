@@ -15,10 +15,10 @@ mod validity;
 mod writes;
 
 use larder::{Builder, Cache, View};
-use larder_testkit::{Hold, RedisServer, ScriptedProxy};
+use larder_testkit::{Frame, Hold, RedisServer, ScriptedProxy};
 use mutation::Mutation;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const MAX_LAG: Duration = Duration::from_millis(400);
@@ -59,6 +59,12 @@ impl Origin {
     fn change(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// A rule for the frames of the connection of the first of them: a new subscription sends the same commands.
+fn on_first_connection(rule: impl Fn(&Frame) -> bool) -> impl Fn(&Frame) -> bool {
+    let first = OnceLock::new();
+    move |frame| rule(frame) && *first.get_or_init(|| frame.connection) == frame.connection
 }
 
 /// Two nodes that are connected, have loaded the scripts and get each other's announcements.

@@ -1,7 +1,7 @@
 //! Mutations in flight meet each other, reads, loads and another server: a read returns what was confirmed.
 
 use crate::mutation::Mutation;
-use crate::{Fixture, MAX_LAG, Origin, Versions, node, node_with};
+use crate::{Fixture, MAX_LAG, Origin, Versions, node, node_with, on_first_connection};
 use larder::{Event, Invalidation, Policy, Reach, Source};
 use larder_testkit::{Gate, PATIENCE, RedisServer, ScriptedProxy, eventually, within};
 use std::time::Duration;
@@ -138,7 +138,7 @@ async fn delete_confirmed_by_replaced_server_is_replayed() {
     fixture.near.fetch("deleted").load(|_| async { Ok(1) }).await.expect("loads");
     server.take_snapshot();
     let mut events = fixture.far_cache.events();
-    let replies = fixture.proxy.hold(|frame| frame.is_reply("EXEC"));
+    let replies = fixture.proxy.hold(on_first_connection(|frame| frame.is_reply("EXEC")));
     let far = fixture.far.clone();
     let deleting = tokio::spawn(async move { far.delete("deleted").await });
     replies.arrival().await;
@@ -165,7 +165,7 @@ async fn tag_invalidation_confirmed_by_replaced_server_is_queued() {
     fixture.near.fetch("tagged").tag("t").load(|_| async { Ok(1) }).await.expect("loads");
     server.take_snapshot();
     let mut events = fixture.far_cache.events();
-    let replies = fixture.proxy.hold(|frame| frame.is_reply("EVALSHA"));
+    let replies = fixture.proxy.hold(on_first_connection(|frame| frame.is_reply("EVALSHA")));
     let far = fixture.far_cache.clone();
     let invalidating = tokio::spawn(async move { far.invalidate_tags(["t"], Invalidation::Hard).await });
     replies.arrival().await;

@@ -1,89 +1,84 @@
 //! The promise itself, on two nodes over one real Redis.
 
 use crate::mutation::Mutation;
-use crate::{begun, cached, fetched, gated, node_with, over, pairs};
-use larder::{CacheError, CoherenceMode, Event, Reach, Source, View};
+use crate::{begun, cached, fetched, gated, node_with, over, pair};
+use larder::{CacheError, CoherenceMode, Event, Source, View};
 use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
 #[tokio::test]
 async fn delete_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        assert_eq!(fetched(&a, "k", 1).await, 1);
-        assert_eq!(cached(&b, "k").await, 1);
-        assert_eq!(b.read("k").await.map(|found| found.source()), Some(Source::Memory));
-        assert!(a.delete("k").await.everywhere());
-        assert!(a.read("k").await.is_none(), "on this node at once");
-        eventually("the other node forgets", async || b.read("k").await.is_none()).await;
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    assert_eq!(fetched(&a, "k", 1).await, 1);
+    assert_eq!(cached(&b, "k").await, 1);
+    assert_eq!(b.read("k").await.map(|found| found.source()), Some(Source::Memory));
+    assert!(a.delete("k").await.everywhere());
+    assert!(a.read("k").await.is_none(), "on this node at once");
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
 }
 
 #[tokio::test]
 async fn write_replaces_value_of_other_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.write("k", 1).await.everywhere();
-        assert_eq!(cached(&b, "k").await, 1);
-        a.write("k", 2).await.everywhere();
-        assert_eq!(cached(&a, "k").await, 2, "on this node at once");
-        eventually("the other node sees it", async || cached(&b, "k").await == 2).await;
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 1).await.everywhere();
+    assert_eq!(cached(&b, "k").await, 1);
+    a.write("k", 2).await.everywhere();
+    assert_eq!(cached(&a, "k").await, 2, "on this node at once");
+    eventually("the other node sees it", async || cached(&b, "k").await == 2).await;
 }
 
 #[tokio::test]
 async fn load_before_remote_delete_is_not_stored() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.everywhere();
-        let (gate, loading) = begun(&a, 1).await;
-        b.delete("k").await.everywhere();
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
-        assert_eq!(one.stats().refused, 1);
-        assert!(b.read("k").await.is_none(), "not in redis");
-        assert!(a.read("k").await.is_none(), "not in memory");
-        assert_eq!(fetched(&a, "k", 2).await, 2);
-        assert_eq!(cached(&b, "k").await, 2);
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.delete("k").await.everywhere();
+    let (gate, loading) = begun(&a, 1).await;
+    b.delete("k").await.everywhere();
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
+    assert_eq!(one.stats().refused, 1);
+    assert!(b.read("k").await.is_none(), "not in redis");
+    assert!(a.read("k").await.is_none(), "not in memory");
+    assert_eq!(fetched(&a, "k", 2).await, 2);
+    assert_eq!(cached(&b, "k").await, 2);
 }
 
 #[tokio::test]
 async fn load_before_remote_write_does_not_replace_it() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.everywhere();
-        let (gate, loading) = begun(&a, 1).await;
-        b.write("k", 2).await.everywhere();
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert_eq!(cached(&a, "k").await, 2);
-        assert_eq!(cached(&b, "k").await, 2);
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.delete("k").await.everywhere();
+    let (gate, loading) = begun(&a, 1).await;
+    b.write("k", 2).await.everywhere();
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(cached(&a, "k").await, 2);
+    assert_eq!(cached(&b, "k").await, 2);
 }
 
 #[tokio::test]
 async fn second_node_waits_for_load_of_first() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.everywhere();
-        let (gate, loading) = begun(&a, 1).await;
-        let waiting = {
-            let b = b.clone();
-            tokio::spawn(async move { cached(&b, "k").await })
-        };
-        let looks = || other.stats().redis.expect("a redis tier").latency.count();
-        eventually("the other node sees the lease", async || looks() > 0).await;
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert_eq!(waiting.await.expect("no panic"), 1);
-        assert_eq!(gate.count(), 1);
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.delete("k").await.everywhere();
+    let (gate, loading) = begun(&a, 1).await;
+    let waiting = {
+        let b = b.clone();
+        tokio::spawn(async move { cached(&b, "k").await })
+    };
+    let looks = || other.stats().redis.expect("a redis tier").latency.count();
+    eventually("the other node sees the lease", async || looks() > 0).await;
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(waiting.await.expect("no panic"), 1);
+    assert_eq!(gate.count(), 1);
 }
 
 #[tokio::test]
@@ -144,20 +139,19 @@ async fn tracking_sees_foreign_writes() {
 async fn coherence_reports_active_mode() {
     let Some(server) = RedisServer::start() else { return };
     assert_eq!(crate::in_memory().coherence().mode, CoherenceMode::Memory);
-    for (cache, _) in pairs(&server) {
-        assert_eq!(cache.coherence().mode, CoherenceMode::Unknown);
-        let mut events = cache.events();
-        let view: View<str, u32> = cache.view("n");
-        view.write("k", 1).await.everywhere();
-        let coherence = cache.coherence();
-        assert_eq!((coherence.mode, coherence.pending_invalidations), (CoherenceMode::Full, 0));
-        eventually("a heartbeat proves the subscription", async || {
-            cache.coherence().proof_age < Duration::from_secs(1)
-        })
-        .await;
-        assert!(cache.coherence().memory_trusted);
-        assert_eq!(events.recv().await, Ok(Event::Connected));
-    }
+    let (cache, _) = pair(&server);
+    assert_eq!(cache.coherence().mode, CoherenceMode::Unknown);
+    let mut events = cache.events();
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    let coherence = cache.coherence();
+    assert_eq!((coherence.mode, coherence.pending_invalidations), (CoherenceMode::Full, 0));
+    eventually("a heartbeat proves the subscription", async || {
+        cache.coherence().proof_age < Duration::from_secs(1)
+    })
+    .await;
+    assert!(cache.coherence().memory_trusted);
+    assert_eq!(events.recv().await, Ok(Event::Connected));
 }
 
 #[tokio::test]
@@ -179,37 +173,6 @@ async fn server_that_may_evict_the_ledger_is_reported() {
     assert!(!is_reported("0", "allkeys-lru").await, "without a limit nothing is evicted");
 }
 
-/// Without announcements every read asks Redis, and a restart is noticed all the same.
-#[tokio::test]
-async fn node_that_may_not_subscribe_trusts_no_memory() {
-    let Some(mut server) = RedisServer::start() else { return };
-    const DEAF: &str = "ACL SETUSER deaf on nopass ~* &* +@all -subscribe";
-    server.command(DEAF);
-    let deaf = node_with(format!("{}?user=deaf&pass=any", server.url()), |options| {
-        options.max_lag(Duration::from_millis(50)).redis_timeout(Duration::from_secs(5))
-    });
-    let (near, far): (View<str, u32>, View<str, u32>) = (over(server.url()).view("n"), deaf.view("n"));
-    for round in 0..5 {
-        near.write("k", round).await.everywhere();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert_eq!(far.read("k").await.as_deref(), Some(&round));
-    }
-    assert_eq!(deaf.coherence().mode, CoherenceMode::Lost);
-    let mut events = deaf.events();
-    server.restart();
-    server.command(DEAF);
-    let is_changed = |event: Event| matches!(event, Event::ServerChanged { .. });
-    eventually("the restart is noticed", async || events.try_recv().is_ok_and(is_changed)).await;
-    far.write("k", 9).await.everywhere();
-    server.command("CONFIG SET min-replicas-to-write 1");
-    assert_eq!(far.delete("k").await.expect("queued").reach, Reach::HereAndQueued);
-    server.command("CONFIG SET min-replicas-to-write 0");
-    eventually("it is replayed", async || deaf.coherence().pending_invalidations == 0).await;
-    assert!(near.read("k").await.is_none());
-    server.command("ACL SETUSER deaf +subscribe");
-    eventually("it subscribes", async || deaf.coherence().mode == CoherenceMode::Full).await;
-}
-
 #[tokio::test]
 async fn coherence_reports_lost_redis() {
     let Some(mut server) = RedisServer::start() else { return };
@@ -227,80 +190,77 @@ async fn coherence_reports_lost_redis() {
 #[tokio::test]
 async fn node_without_subscription_asks_redis_first() {
     let Some(server) = RedisServer::start() else { return };
-    let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(10)));
+    let proxy = ScriptedProxy::before(&server);
+    let cache = node_with(proxy.url(), |options| options.max_lag(Duration::from_millis(10)));
     let (view, other): (View<str, u32>, View<str, u32>) = (cache.view("n"), over(server.url()).view("n"));
     assert_eq!(fetched(&view, "k", 1).await, 1);
-    // Whatever it is that is subscribed is this node's listener: it does not come back while it may not.
-    server.command("ACL SETUSER default -subscribe");
+    let subscriptions = proxy.hold(|frame| frame.is_request("SUBSCRIBE"));
     server.command("CLIENT KILL TYPE pubsub");
     eventually("memory alone is not served any more", async || !cache.coherence().memory_trusted).await;
     assert_eq!(cached(&view, "k").await, 1, "redis says that it is right");
     other.delete("k").await.everywhere();
     assert!(view.read("k").await.is_none(), "and that it is not");
-    server.command("ACL SETUSER default +subscribe");
+    subscriptions.release();
 }
 
 #[tokio::test]
 async fn long_load_renews_its_lease() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        let (gate, loading) = begun(&a, 1).await;
-        let left_ms = || -> u64 {
-            let reply = server.command("PTTL test:n:k");
-            reply.trim_start_matches(':').trim_end().parse().expect("a lease with a time to live")
-        };
-        server.pass(Duration::from_secs(5));
-        let soon = left_ms();
-        eventually("it is renewed", async || left_ms() > soon).await;
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert_eq!(cached(&b, "k").await, 1);
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    let (gate, loading) = begun(&a, 1).await;
+    let left_ms = || -> u64 {
+        let reply = server.command("PTTL test:n:k");
+        reply.trim_start_matches(':').trim_end().parse().expect("a lease with a time to live")
+    };
+    server.pass(Duration::from_secs(5));
+    let soon = left_ms();
+    eventually("it is renewed", async || left_ms() > soon).await;
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(cached(&b, "k").await, 1);
+    server.command("FLUSHALL");
 }
 
 /// Redis may have evicted what the memory of another node still has.
 #[tokio::test]
 async fn deletion_by_pattern_reaches_memory_of_other_nodes() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in crate::pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        let keys = ["a1", "a2", "b"];
-        for key in keys {
-            a.write(key, 1).await.everywhere();
-        }
-        // It keeps nothing in memory until it has heard from the server.
-        eventually("the other node has all in memory", async || {
-            for key in keys {
-                assert_eq!(cached(&b, key).await, 1);
-            }
-            other.stats().memory.entries == Some(3)
-        })
-        .await;
-        server.command("DEL test:n:a1");
-        assert_eq!(one.delete_matched("n:a*").await.everywhere(), 1);
-        assert!(a.read("a1").await.is_none() && a.read("a2").await.is_none());
-        eventually("the other node forgets", async || other.stats().memory.entries == Some(1)).await;
-        assert!(b.read("a1").await.is_none() && b.read("a2").await.is_none());
-        assert_eq!((cached(&a, "b").await, cached(&b, "b").await), (1, 1));
-        one.clear().await.everywhere();
+    let (one, other) = crate::pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    let keys = ["a1", "a2", "b"];
+    for key in keys {
+        a.write(key, 1).await.everywhere();
     }
+    // It keeps nothing in memory until it has heard from the server.
+    eventually("the other node has all in memory", async || {
+        for key in keys {
+            assert_eq!(cached(&b, key).await, 1);
+        }
+        other.stats().memory.entries == Some(3)
+    })
+    .await;
+    server.command("DEL test:n:a1");
+    assert_eq!(one.delete_matched("n:a*").await.everywhere(), 1);
+    assert!(a.read("a1").await.is_none() && a.read("a2").await.is_none());
+    eventually("the other node forgets", async || other.stats().memory.entries == Some(1)).await;
+    assert!(b.read("a1").await.is_none() && b.read("a2").await.is_none());
+    assert_eq!((cached(&a, "b").await, cached(&b, "b").await), (1, 1));
+    one.clear().await.everywhere();
 }
 
 #[tokio::test]
 async fn load_begun_before_deletion_by_pattern_stores_nothing() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in crate::pairs(&server) {
-        let view: View<str, u32> = one.view("n");
-        let (gate, loading) = crate::begun(&view, 1).await;
-        other.delete_matched("n:*").await.everywhere();
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1, "it began before");
-        assert_eq!(crate::fetched(&view, "k", 2).await, 2);
-        assert_eq!(crate::fetched(&other.view("n"), "k", 3).await, 2);
-        one.clear().await.everywhere();
-    }
+    let (one, other) = crate::pair(&server);
+    let view: View<str, u32> = one.view("n");
+    let (gate, loading) = crate::begun(&view, 1).await;
+    other.delete_matched("n:*").await.everywhere();
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1, "it began before");
+    assert_eq!(crate::fetched(&view, "k", 2).await, 2);
+    assert_eq!(crate::fetched(&other.view("n"), "k", 3).await, 2);
+    one.clear().await.everywhere();
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
-use larder::{Cache, CoherenceMode, Invalidation, View};
+use larder::{Cache, Invalidation, View};
 use larder_testkit::{RedisServer, eventually, within};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -86,27 +86,6 @@ async fn one_slow_reply_opens_no_breaker() {
     server.resume();
     eventually("the deletion is repeated", async || cache.coherence().pending_invalidations == 0).await;
     works(&cache, &view).await;
-}
-
-#[tokio::test]
-async fn node_of_cluster_is_refused_with_the_reason() {
-    // The cluster bus needs ports.
-    let port =
-        || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
-    let (port, bus) = (port().port().to_string(), port().port().to_string());
-    let options = ["--cluster-enabled", "yes", "--port", &port, "--cluster-port", &bus];
-    let Some(server) = RedisServer::start_with(&options) else { return };
-    let errors: Arc<Mutex<Vec<String>>> = Arc::default();
-    let log = errors.clone();
-    let cache = node_with(server.url(), |options| {
-        options.on_error(move |error| log.lock().expect("no panic").push(error.to_string()))
-    });
-    let view: View<str, u32> = cache.view("n");
-    assert_eq!(fetched(&view, "k", 1).await, 1, "the cache works without it");
-    view.delete("k").await.queued();
-    assert_eq!(cache.coherence().mode, CoherenceMode::Unknown);
-    let errors = errors.lock().expect("no panic");
-    assert!(errors.iter().any(|error| error.contains("cluster mode")), "{errors:?}");
 }
 
 #[tokio::test]

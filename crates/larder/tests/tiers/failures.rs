@@ -2,7 +2,7 @@
 //! it all recovers by itself.
 
 use crate::mutation::Mutation;
-use crate::{cached, fetched, node_with, over, over_without_scripts};
+use crate::{cached, fetched, node_with, over};
 use larder::{Cache, Counters, Invalidation, Reach, View};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
@@ -190,11 +190,9 @@ async fn connections_cut_at_random_bytes_degrade_and_recover() {
     for seed in 1..=6 {
         server.command("FLUSHALL");
         let flaky_proxy = FlakyProxy::before(&server, seed);
-        let with_scripts = seed % 2 == 0;
         let build = |url: String| {
             let builder = Cache::builder("test").ttl(Duration::from_secs(600)).redis(url);
-            let builder = builder.redis_scripts(with_scripts).redis_timeout(Duration::from_millis(100));
-            builder.build().expect("valid options")
+            builder.redis_timeout(Duration::from_millis(100)).build().expect("valid options")
         };
         let (cut, whole) = (build(flaky_proxy.url()), build(server.url()));
         let (a, b): (View<str, u32>, View<str, u32>) = (cut.view("n"), whole.view("n"));
@@ -272,8 +270,6 @@ async fn full_server_degrades_and_recovers() {
     assert_eq!(cached(&other, "new").await, 2, "kept in memory");
     view.write("k", 3).await.queued();
     assert!(!view.delete("gone").await.everywhere(), "deleting needs no room");
-    let without_scripts: View<str, u32> = over_without_scripts(server.url()).view("n");
-    without_scripts.delete("gone").await.queued();
     cache.invalidate_tags(["t"], Invalidation::Hard).await.queued();
     server.set_full(false);
     eventually("no invalidation is pending", async || cache.coherence().pending_invalidations == 0).await;

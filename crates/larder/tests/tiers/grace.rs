@@ -137,36 +137,32 @@ async fn grace_of_a_softly_invalidated_value_ends_on_every_node() {
     let Some(server) = RedisServer::start() else { return };
     let policy =
         POLICY.ttl(Duration::from_secs(600)).grace(2 * SECOND).retry_after(Duration::from_millis(20));
-    for scripts in [true, false] {
-        let node = || {
-            let options = |options: larder::Builder| {
-                options.policy(policy).redis_timeout(PATIENCE).redis_scripts(scripts)
-            };
-            node_with(server.url(), options)
-        };
-        let [one, other] = [node(), node()];
-        let views = [&one, &other].map(|cache| cache.view::<str, u32, &str>("n"));
-        views[0].write_with("k", 1, &WriteOptions::new().tag("t")).await.everywhere();
-        assert_eq!(views[1].read("k").await.map(|found| *found), Some(1));
-        let made = std::time::Instant::now();
-        one.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
-        for view in &views {
-            eventually("the grace period is over", async || failing(view).await.is_none()).await;
-        }
-        // Redis still has the value, and a node that has just started learns of the invalidation now.
-        let started = node().view("n");
-        let found = failing(&started).await;
-        assert!(found.is_none() || made.elapsed() < 2 * SECOND, "{found:?} after {:?}", made.elapsed());
-        // A stamp of an older version has no time.
-        views[0].write_with("k", 1, &WriteOptions::new().tag("t")).await.everywhere();
-        one.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
-        tokio::time::sleep(2 * SECOND).await;
-        server.command("ZREM test::ledger @~t");
-        let started = node().view("n");
-        assert_eq!(failing(&started).await, Some((1, Source::Stale)), "it counts from now");
-        eventually("the grace period is over there too", async || failing(&started).await.is_none()).await;
-        views[0].delete("k").await.everywhere();
+    let node = || {
+        let options = |options: larder::Builder| options.policy(policy).redis_timeout(PATIENCE);
+        node_with(server.url(), options)
+    };
+    let [one, other] = [node(), node()];
+    let views = [&one, &other].map(|cache| cache.view::<str, u32, &str>("n"));
+    views[0].write_with("k", 1, &WriteOptions::new().tag("t")).await.everywhere();
+    assert_eq!(views[1].read("k").await.map(|found| *found), Some(1));
+    let made = std::time::Instant::now();
+    one.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
+    for view in &views {
+        eventually("the grace period is over", async || failing(view).await.is_none()).await;
     }
+    // Redis still has the value, and a node that has just started learns of the invalidation now.
+    let started = node().view("n");
+    let found = failing(&started).await;
+    assert!(found.is_none() || made.elapsed() < 2 * SECOND, "{found:?} after {:?}", made.elapsed());
+    // A stamp of an older version has no time.
+    views[0].write_with("k", 1, &WriteOptions::new().tag("t")).await.everywhere();
+    one.invalidate_tags(["t"], Invalidation::Soft).await.everywhere();
+    tokio::time::sleep(2 * SECOND).await;
+    server.command("ZREM test::ledger @~t");
+    let started = node().view("n");
+    assert_eq!(failing(&started).await, Some((1, Source::Stale)), "it counts from now");
+    eventually("the grace period is over there too", async || failing(&started).await.is_none()).await;
+    views[0].delete("k").await.everywhere();
 }
 
 /// After a soft invalidation each fetch loaded, or the stale value was lost, if it was served for longer than it is kept.

@@ -1,6 +1,6 @@
 //! How often a loader runs: once, for 1, 50 and 10,000 callers, however the load ends.
 
-use crate::{begun, cached, in_memory, misses_reach, one_node, over};
+use crate::{begun, cached, in_memory, misses_reach, over};
 use larder::{Cache, FetchError, Policy, View};
 use larder_testkit::{Deadline, Gate, RedisServer, eventually};
 use std::time::Duration;
@@ -132,8 +132,7 @@ async fn panic_of_dropped_loader_is_a_panic_of_the_loader() {
 #[tokio::test]
 async fn add_during_a_load_is_stored_and_voids_it() {
     let Some(server) = RedisServer::start() else { return };
-    let without_ledger = server.is_redis().then(|| one_node::node(&server));
-    for (kind, cache) in [in_memory(), over(server.url())].into_iter().chain(without_ledger).enumerate() {
+    for (kind, cache) in [in_memory(), over(server.url())].into_iter().enumerate() {
         let view: View<str, u32> = cache.view(&format!("n{kind}")).with_tag("t");
         let (gate, loading) = begun(&view, 1).await;
         assert!(view.add("k", 2).await.expect("asked"), "nothing is stored yet, cache {kind}");

@@ -17,7 +17,6 @@ mod multi;
 #[path = "../mutation/mod.rs"]
 mod mutation;
 mod observers;
-mod one_node;
 mod permissions;
 mod races;
 mod raw;
@@ -31,6 +30,7 @@ mod spaces;
 mod tags;
 mod tls;
 mod unpolled;
+mod unsupported;
 
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};
@@ -58,17 +58,9 @@ fn over(url: String) -> Cache {
     node_with(url, |options| options.redis_timeout(Duration::from_secs(5)))
 }
 
-/// The same where the server runs no scripts.
-fn over_without_scripts(url: String) -> Cache {
-    node_with(url, |options| options.redis_timeout(Duration::from_secs(5)).redis_scripts(false))
-}
-
-/// Two nodes over one Redis, with scripts and without: what holds, holds both ways.
-fn pairs(server: &RedisServer) -> [(Cache, Cache); 2] {
-    [
-        (over(server.url()), over(server.url())),
-        (over_without_scripts(server.url()), over_without_scripts(server.url())),
-    ]
+/// Two nodes over one Redis.
+fn pair(server: &RedisServer) -> (Cache, Cache) {
+    (over(server.url()), over(server.url()))
 }
 
 /// The key of the marker of a server that no other server preceded, once it is written.

@@ -222,31 +222,30 @@ async fn add_stores_only_absent_keys() {
 #[tokio::test]
 async fn fetch_multi_waits_for_load_of_other_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in crate::pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        let (gate, loading) = crate::begun(&a, 1).await;
-        let (calls, own_gate) = (Arc::new(Mutex::new(Vec::new())), Gate::closed());
-        let (seen, passes) = (calls.clone(), own_gate.clone());
-        let bulk = tokio::spawn(async move {
-            let loader = move |keys: Vec<String>, _| {
-                seen.lock().expect("no panic").push(keys.clone());
-                let passes = passes.clone();
-                async move {
-                    passes.pass().await;
-                    Ok(keys.into_iter().map(|key| (key, 9)).collect::<Vec<_>>())
-                }
-            };
-            let found = b.fetch_multi(["k", "b"]).load(loader).await;
-            values(found)
-        });
-        own_gate.arrival().await;
-        own_gate.open(2);
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert_eq!(bulk.await.expect("no panic"), [Some(1), Some(9)]);
-        assert_eq!(*calls.lock().expect("no panic"), [["b"]], "the other node loads the other key");
-        one.clear().await.everywhere();
-    }
+    let (one, other) = crate::pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    let (gate, loading) = crate::begun(&a, 1).await;
+    let (calls, own_gate) = (Arc::new(Mutex::new(Vec::new())), Gate::closed());
+    let (seen, passes) = (calls.clone(), own_gate.clone());
+    let bulk = tokio::spawn(async move {
+        let loader = move |keys: Vec<String>, _| {
+            seen.lock().expect("no panic").push(keys.clone());
+            let passes = passes.clone();
+            async move {
+                passes.pass().await;
+                Ok(keys.into_iter().map(|key| (key, 9)).collect::<Vec<_>>())
+            }
+        };
+        let found = b.fetch_multi(["k", "b"]).load(loader).await;
+        values(found)
+    });
+    own_gate.arrival().await;
+    own_gate.open(2);
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(bulk.await.expect("no panic"), [Some(1), Some(9)]);
+    assert_eq!(*calls.lock().expect("no panic"), [["b"]], "the other node loads the other key");
+    one.clear().await.everywhere();
 }
 
 #[tokio::test]
@@ -450,31 +449,27 @@ async fn writes_and_adds_have_options_of_their_own() {
 #[tokio::test]
 async fn no_command_has_more_than_500_keys() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let proxy = ScriptedProxy::before(&server);
-        let node =
-            || node_with(proxy.url(), |options| options.redis_timeout(PATIENCE).redis_scripts(scripts));
-        let longest = Arc::new(AtomicUsize::new(0));
-        let seen = longest.clone();
-        let _none = proxy.hold(move |frame| {
-            // A command begins with the number of its arguments.
-            let count =
-                frame.bytes.strip_prefix(b"*").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
-            let count = count.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0);
-            seen.fetch_max(count, Ordering::SeqCst);
-            false
-        });
-        let keys: Vec<u32> = (0..3_000).collect();
-        let load = |keys: Vec<u32>, _| async { Ok(keys.into_iter().map(|key| (key, key))) };
-        let view: View<u32, u32> = node().view("n");
-        let found = view.fetch_multi(&keys).load(load).await;
-        assert!(found.iter().zip(0..).all(|(found, key)| matches!(found, Ok(Some(value)) if **value == key)));
-        view.write_multi(keys.iter().map(|key| (key, key + 1))).await.everywhere();
-        let other: View<u32, u32> = node().view("n");
-        let found = other.read_multi(&keys).await;
-        assert!(found.iter().zip(1..).all(|(found, value)| found.as_deref() == Some(&value)));
-        assert!(view.delete_multi(&keys).await.everywhere().iter().all(|existed| *existed));
-        let longest = longest.load(Ordering::SeqCst);
-        assert!((500..=500 * 5 + 10).contains(&longest), "{longest} arguments, scripts: {scripts}");
-    }
+    let proxy = ScriptedProxy::before(&server);
+    let node = || node_with(proxy.url(), |options| options.redis_timeout(PATIENCE));
+    let longest = Arc::new(AtomicUsize::new(0));
+    let seen = longest.clone();
+    let _none = proxy.hold(move |frame| {
+        // A command begins with the number of its arguments.
+        let count = frame.bytes.strip_prefix(b"*").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
+        let count = count.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0);
+        seen.fetch_max(count, Ordering::SeqCst);
+        false
+    });
+    let keys: Vec<u32> = (0..3_000).collect();
+    let load = |keys: Vec<u32>, _| async { Ok(keys.into_iter().map(|key| (key, key))) };
+    let view: View<u32, u32> = node().view("n");
+    let found = view.fetch_multi(&keys).load(load).await;
+    assert!(found.iter().zip(0..).all(|(found, key)| matches!(found, Ok(Some(value)) if **value == key)));
+    view.write_multi(keys.iter().map(|key| (key, key + 1))).await.everywhere();
+    let other: View<u32, u32> = node().view("n");
+    let found = other.read_multi(&keys).await;
+    assert!(found.iter().zip(1..).all(|(found, value)| found.as_deref() == Some(&value)));
+    assert!(view.delete_multi(&keys).await.everywhere().iter().all(|existed| *existed));
+    let longest = longest.load(Ordering::SeqCst);
+    assert!((500..=500 * 5 + 10).contains(&longest), "{longest} arguments");
 }

@@ -124,18 +124,6 @@ async fn user_who_may_not_ask_for_time_stores_nothing_in_redis() {
 }
 
 #[tokio::test]
-async fn user_who_may_not_track_trusts_no_memory_with_foreign_writers() {
-    let Some(server) = RedisServer::start() else { return };
-    let cache = node(&server, "-client|tracking", |options| options.foreign_writers(true));
-    let view: View<str, u32> = cache.view("n");
-    view.write("k", 1).await.everywhere();
-    assert_eq!(cached(&view, "k").await, 1);
-    eventually("memory is not trusted", async || !cache.coherence().memory_trusted).await;
-    server.command("DEL test:n:k");
-    assert!(view.read("k").await.is_none(), "each read asks redis");
-}
-
-#[tokio::test]
 async fn user_who_may_not_scan_cannot_delete_by_pattern() {
     let Some(server) = RedisServer::start() else { return };
     let (cache, other) = (node(&server, "-scan", |options| options), over(server.url()));

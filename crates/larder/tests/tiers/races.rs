@@ -1,7 +1,7 @@
 //! Races that were found on paper, in a model or in a run, each named after what would have gone wrong.
 
 use crate::mutation::Mutation;
-use crate::{cached, fetched, gated, in_memory, node_with, over, pairs};
+use crate::{cached, fetched, gated, in_memory, node_with, over, pair};
 use larder::{Invalidation, Policy, Source, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
@@ -103,35 +103,33 @@ async fn concurrent_local_writes_end_with_one_value() {
 #[tokio::test]
 async fn add_replaces_memory_entry_that_redis_lost() {
     let Some(server) = RedisServer::start() else { return };
-    for (cache, _) in pairs(&server) {
-        let view: View<str, u32> = cache.view("n");
-        view.write("k", 1).await.everywhere();
-        assert_eq!(cached(&view, "k").await, 1);
-        server.command("DEL test:n:k");
-        assert_eq!(view.add("k", 2).await.ok(), Some(true));
-        assert_eq!(view.read("k").await.as_deref(), Some(&2));
-    }
+    let (cache, _) = pair(&server);
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    assert_eq!(cached(&view, "k").await, 1);
+    server.command("DEL test:n:k");
+    assert_eq!(view.add("k", 2).await.ok(), Some(true));
+    assert_eq!(view.read("k").await.as_deref(), Some(&2));
 }
 
 /// Of two writers the later one in Redis must be the one that both have in memory in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_remote_writes_end_with_one_value() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let views: [View<str, u32>; 2] = [one.view("n"), other.view("n")];
-        for round in 0..50 {
-            let writing = [0, 1].map(|n| {
-                let view = views[n].clone();
-                tokio::spawn(async move { view.write("k", round * 2 + n as u32).await })
-            });
-            for written in writing {
-                written.await.expect("no panic").everywhere();
-            }
-            let third: View<str, u32> = over(server.url()).view("n");
-            let truth = third.read("k").await.map(|found| *found).expect("written");
-            for view in &views {
-                eventually("both agree with redis", async || cached(view, "k").await == truth).await;
-            }
+    let (one, other) = pair(&server);
+    let views: [View<str, u32>; 2] = [one.view("n"), other.view("n")];
+    for round in 0..50 {
+        let writing = [0, 1].map(|n| {
+            let view = views[n].clone();
+            tokio::spawn(async move { view.write("k", round * 2 + n as u32).await })
+        });
+        for written in writing {
+            written.await.expect("no panic").everywhere();
+        }
+        let third: View<str, u32> = over(server.url()).view("n");
+        let truth = third.read("k").await.map(|found| *found).expect("written");
+        for view in &views {
+            eventually("both agree with redis", async || cached(view, "k").await == truth).await;
         }
     }
 }
@@ -162,13 +160,12 @@ async fn read_during_delete_is_not_promoted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn write_after_remote_clear_stays() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        for round in 0..300 {
-            one.clear().await.everywhere();
-            b.write("k", round).await.everywhere();
-            assert_eq!(a.read("k").await.as_deref(), Some(&round));
-        }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    for round in 0..300 {
+        one.clear().await.everywhere();
+        b.write("k", round).await.everywhere();
+        assert_eq!(a.read("k").await.as_deref(), Some(&round));
     }
 }
 
@@ -176,49 +173,47 @@ async fn write_after_remote_clear_stays() {
 #[tokio::test]
 async fn refresh_before_delete_does_not_restore_value() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.write("k", 1).await.everywhere();
-        let gate = Gate::closed();
-        let refreshing = {
-            let (a, gate) = (a.clone(), gate.clone());
-            tokio::spawn(async move {
-                let loader = move |_| async move {
-                    gate.pass().await;
-                    Ok(2)
-                };
-                a.fetch("k").refresh().load(loader).await.map(|fetched| *fetched).ok()
-            })
-        };
-        gate.arrival().await;
-        assert_eq!(cached(&a, "k").await, 1, "the old value is read meanwhile");
-        b.delete("k").await.everywhere();
-        gate.open(1);
-        assert_eq!(refreshing.await.expect("no panic"), Some(2));
-        eventually("it stays deleted", async || a.read("k").await.is_none()).await;
-        assert!(b.read("k").await.is_none());
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 1).await.everywhere();
+    let gate = Gate::closed();
+    let refreshing = {
+        let (a, gate) = (a.clone(), gate.clone());
+        tokio::spawn(async move {
+            let loader = move |_| async move {
+                gate.pass().await;
+                Ok(2)
+            };
+            a.fetch("k").refresh().load(loader).await.map(|fetched| *fetched).ok()
+        })
+    };
+    gate.arrival().await;
+    assert_eq!(cached(&a, "k").await, 1, "the old value is read meanwhile");
+    b.delete("k").await.everywhere();
+    gate.open(1);
+    assert_eq!(refreshing.await.expect("no panic"), Some(2));
+    eventually("it stays deleted", async || a.read("k").await.is_none()).await;
+    assert!(b.read("k").await.is_none());
 }
 
 /// A lease that expired during a load must not be taken for the one that replaced it.
 #[tokio::test]
 async fn evicted_lease_does_not_match_its_successor() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.everywhere();
-        let (early, late) = (Gate::closed(), Gate::closed());
-        let first = gated(&a, &early, 1);
-        early.arrival().await;
-        server.command("DEL test:n:k");
-        let second = gated(&b, &late, 2);
-        late.arrival().await;
-        early.open(1);
-        assert_eq!(first.await.expect("no panic"), 1);
-        late.open(1);
-        assert_eq!(second.await.expect("no panic"), 2);
-        assert_eq!(cached(&a, "k").await, 2);
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.delete("k").await.everywhere();
+    let (early, late) = (Gate::closed(), Gate::closed());
+    let first = gated(&a, &early, 1);
+    early.arrival().await;
+    server.command("DEL test:n:k");
+    let second = gated(&b, &late, 2);
+    late.arrival().await;
+    early.open(1);
+    assert_eq!(first.await.expect("no panic"), 1);
+    late.open(1);
+    assert_eq!(second.await.expect("no panic"), 2);
+    assert_eq!(cached(&a, "k").await, 2);
 }
 
 /// A node must ask Redis about a tag that it does not know yet.

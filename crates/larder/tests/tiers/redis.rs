@@ -1,7 +1,7 @@
 //! Two nodes over one real server.
 
 use crate::mutation::Mutation;
-use crate::{cached, fetched, node_with, over, pairs};
+use crate::{cached, fetched, node_with, over, pair};
 use larder::{Policy, Source, View, WriteOptions};
 use larder_engine::Clock;
 use larder_testkit::{RedisServer, eventually};
@@ -71,38 +71,35 @@ async fn value_of_envelope_version_1_is_a_miss() {
 #[tokio::test]
 async fn touched_value_has_new_deadline_for_every_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (one, other): (View<str, u32>, View<str, u32>) = (one.view("n").touch_on_read(), other.view("n"));
-        one.write("k", 1).await.everywhere();
-        server.pass(Duration::from_secs(55));
-        assert!(one.read("k").await.is_some());
-        let left =
-            || server.command("PTTL test:n:k").trim_matches([':', '\r', '\n']).parse().unwrap_or(0_u64);
-        eventually("the key lives on", async || left() > 50_000).await;
-        let found = other.read("k").await.expect("found");
-        assert!(found.remaining_ttl() > Duration::from_secs(50), "{:?}", found.remaining_ttl());
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (one, other): (View<str, u32>, View<str, u32>) = (one.view("n").touch_on_read(), other.view("n"));
+    one.write("k", 1).await.everywhere();
+    server.pass(Duration::from_secs(55));
+    assert!(one.read("k").await.is_some());
+    let left = || server.command("PTTL test:n:k").trim_matches([':', '\r', '\n']).parse().unwrap_or(0_u64);
+    eventually("the key lives on", async || left() > 50_000).await;
+    let found = other.read("k").await.expect("found");
+    assert!(found.remaining_ttl() > Duration::from_secs(50), "{:?}", found.remaining_ttl());
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]
 async fn touched_value_keeps_its_grace_period_and_ttl_in_redis() {
     let Some(server) = RedisServer::start() else { return };
     let left = || server.command("PTTL test:n:k").trim_matches([':', '\r', '\n']).parse().unwrap_or(0_u64);
-    for (one, other) in pairs(&server) {
-        let (one, other): (View<str, u32>, View<str, u32>) =
-            (one.view("n"), other.view("n").with_ttl(Duration::from_secs(1)).touch_on_read());
-        let policy = Policy::new().ttl(Duration::from_secs(60)).grace(Duration::from_secs(3_600));
-        one.write_with("k", 1, &WriteOptions::new().policy(policy)).await.everywhere();
-        server.pass(Duration::from_secs(30));
-        let found = other.read_multi(["k", "absent"]).await;
-        assert_eq!(found[0].as_deref(), Some(&1), "from redis");
-        eventually("the key lives on", async || left() > 3_650_000).await;
-        let new: View<str, u32> = over(server.url()).view("n");
-        let found = new.read("k").await.expect("fresh");
-        assert!(found.remaining_ttl() > Duration::from_secs(50), "{:?}", found.remaining_ttl());
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (one, other): (View<str, u32>, View<str, u32>) =
+        (one.view("n"), other.view("n").with_ttl(Duration::from_secs(1)).touch_on_read());
+    let policy = Policy::new().ttl(Duration::from_secs(60)).grace(Duration::from_secs(3_600));
+    one.write_with("k", 1, &WriteOptions::new().policy(policy)).await.everywhere();
+    server.pass(Duration::from_secs(30));
+    let found = other.read_multi(["k", "absent"]).await;
+    assert_eq!(found[0].as_deref(), Some(&1), "from redis");
+    eventually("the key lives on", async || left() > 3_650_000).await;
+    let new: View<str, u32> = over(server.url()).view("n");
+    let found = new.read("k").await.expect("fresh");
+    assert!(found.remaining_ttl() > Duration::from_secs(50), "{:?}", found.remaining_ttl());
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]

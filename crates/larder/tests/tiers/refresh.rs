@@ -3,7 +3,7 @@
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, gated_refresh, in_memory, node_with, over, poll_once};
 use larder::{Builder, Cache, FetchError, Policy, Source, View};
-use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
+use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -223,13 +223,14 @@ async fn refresh_takes_lease_from_older_load_of_other_node() {
 #[tokio::test]
 async fn refresh_takes_no_value_of_older_load_that_a_later_one_finds_in_memory() {
     let Some(server) = RedisServer::start() else { return };
-    let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(10)));
+    let proxy = ScriptedProxy::before(&server);
+    let cache = node_with(proxy.url(), |options| options.max_lag(Duration::from_millis(10)));
     let view: View<str, u32> = cache.view("n");
     let (gate, older) = begun(&view, 1).await;
     let mut refresh = Box::pin(refreshed(view.clone(), 2));
     assert!(poll_once(&mut refresh).await.is_none(), "the older load is running");
     // What memory has must be compared with Redis from now on.
-    server.command("ACL SETUSER default -subscribe");
+    let _subscriptions = proxy.hold(|frame| frame.is_request("SUBSCRIBE"));
     server.command("CLIENT KILL TYPE pubsub");
     eventually("memory alone is not served any more", async || !cache.coherence().memory_trusted).await;
     gate.open(1);
@@ -283,30 +284,26 @@ async fn fetch_during_refresh_joins_it_only_without_a_value() {
 #[tokio::test]
 async fn refresh_is_stored_although_older_load_of_other_node_ends_first() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let node = || {
-            let policy = Policy::new().ttl(Duration::from_millis(100)).grace(Duration::from_secs(60));
-            node_with(server.url(), |options| {
-                options.policy(policy).redis_timeout(PATIENCE).redis_scripts(scripts)
-            })
-        };
-        let (one, other, third) = (node(), node(), node());
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.write("k", 0).await.everywhere();
-        eventually("it is stale", async || a.read("k").await.is_none()).await;
-        let (gate, older) = begun(&a, 1).await;
-        let b = b.with_policy(Policy::new().ttl(Duration::from_secs(60)));
-        let own = Gate::closed();
-        let refresh = gated_refresh(&b, &own, 2);
-        own.arrival().await;
-        gate.open(1);
-        assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
-        own.open(1);
-        assert_eq!(*refresh.await.expect("no panic"), 2);
-        assert_eq!(cached(&b, "k").await, 2);
-        let found = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
-        assert_eq!(found, Some(2), "redis has the value of the refresh, scripts: {scripts}");
-    }
+    let node = || {
+        let policy = Policy::new().ttl(Duration::from_millis(100)).grace(Duration::from_secs(60));
+        node_with(server.url(), |options| options.policy(policy).redis_timeout(PATIENCE))
+    };
+    let (one, other, third) = (node(), node(), node());
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 0).await.everywhere();
+    eventually("it is stale", async || a.read("k").await.is_none()).await;
+    let (gate, older) = begun(&a, 1).await;
+    let b = b.with_policy(Policy::new().ttl(Duration::from_secs(60)));
+    let own = Gate::closed();
+    let refresh = gated_refresh(&b, &own, 2);
+    own.arrival().await;
+    gate.open(1);
+    assert_eq!(older.await.expect("no panic"), 1, "its caller asked before the refresh");
+    own.open(1);
+    assert_eq!(*refresh.await.expect("no panic"), 2);
+    assert_eq!(cached(&b, "k").await, 2);
+    let found = third.view::<str, u32, ()>("n").read("k").await.map(|found| *found);
+    assert_eq!(found, Some(2), "redis has the value of the refresh");
 }
 
 #[tokio::test]

@@ -15,13 +15,10 @@ fn patient(options: Builder) -> Builder {
     options.policy(policy).redis_timeout(PATIENCE).lease_wait(PATIENCE)
 }
 
-/// Nodes with the value 0 in Redis, which is stale, with scripts or without.
-async fn nodes_with_stale_value<const N: usize>(
-    server: &RedisServer,
-    scripts: bool,
-) -> [(Cache, View<str, u32>); N] {
+/// Nodes with the value 0 in Redis, which is stale.
+async fn nodes_with_stale_value<const N: usize>(server: &RedisServer) -> [(Cache, View<str, u32>); N] {
     let nodes = std::array::from_fn(|_| {
-        let cache = node_with(server.url(), |options| patient(options).redis_scripts(scripts));
+        let cache = node_with(server.url(), patient);
         let view = cache.view("n");
         (cache, view)
     });
@@ -63,24 +60,22 @@ async fn fetched_from(view: &View<str, u32>, gate: &Gate) -> (u32, Source) {
 #[tokio::test]
 async fn stale_value_is_loaded_again_by_one_node() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let [(_, a), (other, b)] = nodes_with_stale_value(&server, scripts).await;
-        let (gate, loading) = begun(&a, 1).await;
-        let waiting = {
-            let b = b.clone();
-            tokio::spawn(async move { cached(&b, "k").await })
-        };
-        requests(&other, 3).await;
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert_eq!(waiting.await.expect("no panic"), 1, "scripts: {scripts}");
-    }
+    let [(_, a), (other, b)] = nodes_with_stale_value(&server).await;
+    let (gate, loading) = begun(&a, 1).await;
+    let waiting = {
+        let b = b.clone();
+        tokio::spawn(async move { cached(&b, "k").await })
+    };
+    requests(&other, 3).await;
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(waiting.await.expect("no panic"), 1);
 }
 
 #[tokio::test]
 async fn stale_value_is_served_while_another_node_loads_it_again() {
     let Some(server) = RedisServer::start() else { return };
-    let [(_, a), (_, b)] = nodes_with_stale_value(&server, true).await;
+    let [(_, a), (_, b)] = nodes_with_stale_value(&server).await;
     let (gate, loading) = begun(&a, 1).await;
     let at_once = b.clone().with_policy(Policy::new().soft_timeout(Duration::ZERO));
     let own = Gate::closed();
@@ -96,7 +91,7 @@ async fn stale_value_is_served_while_another_node_loads_it_again() {
 #[tokio::test]
 async fn stale_value_is_served_if_another_node_takes_too_long() {
     let Some(server) = RedisServer::start() else { return };
-    let [(_, a), _] = nodes_with_stale_value(&server, true).await;
+    let [(_, a), _] = nodes_with_stale_value(&server).await;
     let impatient = |options| patient(options).lease_wait(Duration::from_millis(20));
     let b: View<str, u32> = node_with(server.url(), impatient).view("n");
     let (gate, loading) = begun(&a, 1).await;
@@ -111,39 +106,37 @@ async fn stale_value_is_served_if_another_node_takes_too_long() {
 #[tokio::test]
 async fn stale_values_are_loaded_again_by_one_node_each() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let [(_, a), (other, b)] = nodes_with_stale_value(&server, scripts).await;
-        let (gate, loading) = begun(&a, 1).await;
-        let own = Gate::closed();
-        own.open(1);
-        let waiting = {
-            let (b, own) = (b.clone(), own.clone());
-            tokio::spawn(async move {
-                let loader = move |keys: Vec<String>, _| {
-                    let own = own.clone();
-                    async move {
-                        own.pass().await;
-                        Ok(keys.into_iter().map(|key| (key, 2)))
-                    }
-                };
-                let found = b.fetch_multi(["k", "other"]).load(loader).await;
-                found.into_iter().map(|found| *found.expect("loads").expect("a value")).collect::<Vec<_>>()
-            })
-        };
-        own.arrival().await;
-        requests(&other, 3).await;
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert_eq!(waiting.await.expect("no panic"), [1, 2], "scripts: {scripts}");
-        assert_eq!(own.count(), 1, "one load, of the other key");
-        b.delete("other").await.everywhere();
-    }
+    let [(_, a), (other, b)] = nodes_with_stale_value(&server).await;
+    let (gate, loading) = begun(&a, 1).await;
+    let own = Gate::closed();
+    own.open(1);
+    let waiting = {
+        let (b, own) = (b.clone(), own.clone());
+        tokio::spawn(async move {
+            let loader = move |keys: Vec<String>, _| {
+                let own = own.clone();
+                async move {
+                    own.pass().await;
+                    Ok(keys.into_iter().map(|key| (key, 2)))
+                }
+            };
+            let found = b.fetch_multi(["k", "other"]).load(loader).await;
+            found.into_iter().map(|found| *found.expect("loads").expect("a value")).collect::<Vec<_>>()
+        })
+    };
+    own.arrival().await;
+    requests(&other, 3).await;
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert_eq!(waiting.await.expect("no panic"), [1, 2]);
+    assert_eq!(own.count(), 1, "one load, of the other key");
+    b.delete("other").await.everywhere();
 }
 
 #[tokio::test]
 async fn reload_of_dead_node_is_taken_over_after_its_lease() {
     let Some(server) = RedisServer::start() else { return };
-    let [(_, a), (other, b)] = nodes_with_stale_value(&server, true).await;
+    let [(_, a), (other, b)] = nodes_with_stale_value(&server).await;
     let (gate, dead) = begun(&a, 1).await;
     let own = Gate::closed();
     let waiting = gated(&b, &own, 2);
@@ -161,102 +154,93 @@ async fn reload_of_dead_node_is_taken_over_after_its_lease() {
 #[tokio::test]
 async fn failed_reload_passes_to_waiting_node() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let [(_, a), (other, b)] = nodes_with_stale_value(&server, scripts).await;
-        let gate = Gate::closed();
-        let failing = {
-            let (a, gate) = (a.clone(), gate.clone());
-            tokio::spawn(async move {
-                let loader = move |_| async move {
-                    gate.pass().await;
-                    panic!("the origin is down")
-                };
-                a.fetch("k").load(loader).await.expect("stale").source()
-            })
-        };
-        gate.arrival().await;
-        let waiting = {
-            let b = b.clone();
-            tokio::spawn(async move { fetched(&b, "k", 2).await })
-        };
-        requests(&other, 3).await;
-        assert!(!waiting.is_finished());
-        gate.open(1);
-        assert_eq!(failing.await.expect("no panic"), Source::Stale);
-        assert_eq!(waiting.await.expect("no panic"), 2);
-    }
+    let [(_, a), (other, b)] = nodes_with_stale_value(&server).await;
+    let gate = Gate::closed();
+    let failing = {
+        let (a, gate) = (a.clone(), gate.clone());
+        tokio::spawn(async move {
+            let loader = move |_| async move {
+                gate.pass().await;
+                panic!("the origin is down")
+            };
+            a.fetch("k").load(loader).await.expect("stale").source()
+        })
+    };
+    gate.arrival().await;
+    let waiting = {
+        let b = b.clone();
+        tokio::spawn(async move { fetched(&b, "k", 2).await })
+    };
+    requests(&other, 3).await;
+    assert!(!waiting.is_finished());
+    gate.open(1);
+    assert_eq!(failing.await.expect("no panic"), Source::Stale);
+    assert_eq!(waiting.await.expect("no panic"), 2);
 }
 
 #[tokio::test]
 async fn reload_that_stores_nothing_releases_its_lease() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let [(_, a), (_, b)] = nodes_with_stale_value(&server, scripts).await;
-        let small = node_with(server.url(), |options| patient(options).max_value_bytes(1));
-        let small: View<str, u32> = small.view("n");
-        let unstored = a.fetch("k").load(|cx| async move {
-            cx.no_store();
-            Ok(1)
-        });
-        assert_eq!(*unstored.await.expect("loads"), 1);
-        assert_eq!(fetched(&small, "k", 1_000).await, 1_000, "it is too large to be stored");
-        let next = tokio::time::timeout(LEASE / 2, fetched(&b, "k", 2));
-        assert_eq!(next.await.expect("nobody has the lease"), 2, "scripts: {scripts}");
-    }
+    let [(_, a), (_, b)] = nodes_with_stale_value(&server).await;
+    let small = node_with(server.url(), |options| patient(options).max_value_bytes(1));
+    let small: View<str, u32> = small.view("n");
+    let unstored = a.fetch("k").load(|cx| async move {
+        cx.no_store();
+        Ok(1)
+    });
+    assert_eq!(*unstored.await.expect("loads"), 1);
+    assert_eq!(fetched(&small, "k", 1_000).await, 1_000, "it is too large to be stored");
+    let next = tokio::time::timeout(LEASE / 2, fetched(&b, "k", 2));
+    assert_eq!(next.await.expect("nobody has the lease"), 2);
 }
 
 #[tokio::test]
 async fn mutation_voids_reload_and_its_lease() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let [(_, a), (other, b)] = nodes_with_stale_value(&server, scripts).await;
-        for mutation in 0..5 {
-            let (gate, loading) = begun(&a, 1).await;
-            match mutation {
-                0 => assert_eq!(b.write("k", 2).await.expect("done"), Reach::Everywhere),
-                1 => assert!(b.delete("k").await.everywhere()),
-                2 => other.clear().await.everywhere(),
-                3 => _ = other.delete_matched("n:*").await.everywhere(),
-                _ => other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere(),
-            }
-            let next = tokio::time::timeout(LEASE / 2, fetched(&b, "k", 2));
-            assert_eq!(next.await.expect("nobody waits for the old lease"), 2, "mutation {mutation}");
-            gate.open(1);
-            assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
-            assert_eq!((cached(&a, "k").await, cached(&b, "k").await), (2, 2), "mutation {mutation}");
-            write_stale(&a).await;
-            eventually("the other node hears of it", async || b.read("k").await.is_none()).await;
+    let [(_, a), (other, b)] = nodes_with_stale_value(&server).await;
+    for mutation in 0..5 {
+        let (gate, loading) = begun(&a, 1).await;
+        match mutation {
+            0 => assert_eq!(b.write("k", 2).await.expect("done"), Reach::Everywhere),
+            1 => assert!(b.delete("k").await.everywhere()),
+            2 => other.clear().await.everywhere(),
+            3 => _ = other.delete_matched("n:*").await.everywhere(),
+            _ => other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere(),
         }
+        let next = tokio::time::timeout(LEASE / 2, fetched(&b, "k", 2));
+        assert_eq!(next.await.expect("nobody waits for the old lease"), 2, "mutation {mutation}");
+        gate.open(1);
+        assert_eq!(loading.await.expect("no panic"), 1, "its caller asked before");
+        assert_eq!((cached(&a, "k").await, cached(&b, "k").await), (2, 2), "mutation {mutation}");
+        write_stale(&a).await;
+        eventually("the other node hears of it", async || b.read("k").await.is_none()).await;
     }
 }
 
 #[tokio::test]
 async fn refreshes_of_nodes_that_wait_for_a_refresh_share_one_load() {
     let Some(server) = RedisServer::start() else { return };
-    for scripts in [true, false] {
-        let [(_, a), (one, b), (two, c), (three, d)] = nodes_with_stale_value(&server, scripts).await;
-        let counts = || [&one, &two, &three].map(sent);
-        let (first, second) = (Gate::closed(), Gate::closed());
-        let leader = gated_refresh(&a, &first, 1);
-        first.arrival().await;
-        let waiting = [&b, &c, &d].map(|view| gated_refresh(view, &second, 2));
-        for cache in [&one, &two, &three] {
-            requests(cache, 3).await;
-        }
-        assert_eq!(second.count(), 0, "a load is running");
-        first.open(1);
-        assert_eq!(*leader.await.expect("no panic"), 1);
-        let before = counts();
-        second.arrival().await;
-        let ask =
-            async || counts().iter().zip(&before).filter(|(now, before)| *now - *before >= 6).count() >= 2;
-        eventually("the other two wait for the third", ask).await;
-        second.open(3);
-        for refreshed in waiting {
-            assert_eq!(*refreshed.await.expect("no panic"), 2);
-        }
-        assert_eq!(second.count(), 1, "one load for all that waited, scripts: {scripts}");
-        let last: View<str, u32> = node_with(server.url(), patient).view("n");
-        assert_eq!(cached(&last, "k").await, 2);
+    let [(_, a), (one, b), (two, c), (three, d)] = nodes_with_stale_value(&server).await;
+    let counts = || [&one, &two, &three].map(sent);
+    let (first, second) = (Gate::closed(), Gate::closed());
+    let leader = gated_refresh(&a, &first, 1);
+    first.arrival().await;
+    let waiting = [&b, &c, &d].map(|view| gated_refresh(view, &second, 2));
+    for cache in [&one, &two, &three] {
+        requests(cache, 3).await;
     }
+    assert_eq!(second.count(), 0, "a load is running");
+    first.open(1);
+    assert_eq!(*leader.await.expect("no panic"), 1);
+    let before = counts();
+    second.arrival().await;
+    let ask = async || counts().iter().zip(&before).filter(|(now, before)| *now - *before >= 6).count() >= 2;
+    eventually("the other two wait for the third", ask).await;
+    second.open(3);
+    for refreshed in waiting {
+        assert_eq!(*refreshed.await.expect("no panic"), 2);
+    }
+    assert_eq!(second.count(), 1, "one load for all that waited");
+    let last: View<str, u32> = node_with(server.url(), patient).view("n");
+    assert_eq!(cached(&last, "k").await, 2);
 }

@@ -2,22 +2,14 @@
 //! every copy.
 
 use crate::mutation::Mutation;
-use crate::{node_with, over, over_without_scripts};
+use crate::{node_with, over, pair};
 use larder::{
     Cache, Clock, Committed, Invalidation, Policy, RemoteInvalidation, SharedCopy, SharedFetch, SharedLease,
     SharedReload, SharedValue, SharedView, Validity, View, WriteOptions,
 };
-use larder_testkit::{RedisServer, eventually};
+use larder_testkit::{RedisServer, ScriptedProxy, eventually};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Two nodes over one Redis, with scripts and without.
-fn pairs(server: &RedisServer) -> [(Cache, Cache); 2] {
-    [
-        (over(server.url()), over(server.url())),
-        (over_without_scripts(server.url()), over_without_scripts(server.url())),
-    ]
-}
 
 async fn lease(view: &SharedView, key: &str) -> SharedLease {
     match view.fetch(key.as_bytes()).await {
@@ -64,38 +56,36 @@ fn tagged() -> WriteOptions {
 #[tokio::test]
 async fn one_node_loads_and_others_find_its_bytes() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let leased = lease(&a, "k").await;
-        let waiting = tokio::spawn(async move { found(&b, "k").await });
-        let asked = || other.stats().redis.expect("a redis tier").latency.count();
-        eventually("the other node sees the lease", async || asked() > 1).await;
-        assert!(!waiting.is_finished());
-        let copy = everywhere(leased, "bytes", &WriteOptions::new().ttl(Duration::from_secs(60))).await;
-        let value = waiting.await.expect("found");
-        assert_eq!((value.bytes(), value.is_stale()), (&b"bytes"[..], false));
-        let left = Duration::from_secs(55)..=Duration::from_secs(60);
-        assert!(left.contains(&value.remaining_ttl()) && left.contains(&value.remaining()));
-        assert!(value.age() < Duration::from_secs(5));
-        valid(&a, "k", &copy).await;
-        valid(&other.shared("s"), "k", &value.into_copy()).await;
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let leased = lease(&a, "k").await;
+    let waiting = tokio::spawn(async move { found(&b, "k").await });
+    let asked = || other.stats().redis.expect("a redis tier").latency.count();
+    eventually("the other node sees the lease", async || asked() > 1).await;
+    assert!(!waiting.is_finished());
+    let copy = everywhere(leased, "bytes", &WriteOptions::new().ttl(Duration::from_secs(60))).await;
+    let value = waiting.await.expect("found");
+    assert_eq!((value.bytes(), value.is_stale()), (&b"bytes"[..], false));
+    let left = Duration::from_secs(55)..=Duration::from_secs(60);
+    assert!(left.contains(&value.remaining_ttl()) && left.contains(&value.remaining()));
+    assert!(value.age() < Duration::from_secs(5));
+    valid(&a, "k", &copy).await;
+    valid(&other.shared("s"), "k", &value.into_copy()).await;
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]
 async fn released_lease_goes_to_next_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let abandoned = lease(&a, "k").await;
-        let waiting = tokio::spawn(async move { lease(&b, "k").await });
-        drop(abandoned);
-        let second = waiting.await.expect("leased");
-        everywhere(second, "second", &WriteOptions::new()).await;
-        assert_eq!(found(&a, "k").await.bytes(), b"second");
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let abandoned = lease(&a, "k").await;
+    let waiting = tokio::spawn(async move { lease(&b, "k").await });
+    drop(abandoned);
+    let second = waiting.await.expect("leased");
+    everywhere(second, "second", &WriteOptions::new()).await;
+    assert_eq!(found(&a, "k").await.bytes(), b"second");
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]
@@ -116,31 +106,29 @@ async fn lease_of_a_long_load_is_renewed() {
 #[tokio::test]
 async fn bytes_whose_key_was_deleted_during_the_load_are_refused() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let leased = lease(&a, "k").await;
-        b.delete(b"k").await.everywhere();
-        assert!(matches!(leased.commit(b"old".to_vec(), &WriteOptions::new()).await, Committed::Refused));
-        assert_eq!(one.stats().refused, 1);
-        drop(lease(&b, "k").await);
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let leased = lease(&a, "k").await;
+    b.delete(b"k").await.everywhere();
+    assert!(matches!(leased.commit(b"old".to_vec(), &WriteOptions::new()).await, Committed::Refused));
+    assert_eq!(one.stats().refused, 1);
+    drop(lease(&b, "k").await);
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]
 async fn deletion_reaches_copies_of_all_nodes() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let of_a = everywhere(lease(&a, "k").await, "bytes", &WriteOptions::new()).await;
-        let of_b = found(&b, "k").await.into_copy();
-        assert!(a.delete(b"k").await.everywhere(), "it existed");
-        assert_ne!(a.validity(&of_a), Validity::Valid, "at once");
-        assert_eq!(a.revalidate(b"k", &of_a).await, Validity::Dead);
-        eventually("the other node hears of it", async || b.validity(&of_b) != Validity::Valid).await;
-        assert_eq!(b.revalidate(b"k", &of_b).await, Validity::Dead);
-        assert_eq!(b.validity(&of_b), Validity::Dead, "and stays so");
-    }
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let of_a = everywhere(lease(&a, "k").await, "bytes", &WriteOptions::new()).await;
+    let of_b = found(&b, "k").await.into_copy();
+    assert!(a.delete(b"k").await.everywhere(), "it existed");
+    assert_ne!(a.validity(&of_a), Validity::Valid, "at once");
+    assert_eq!(a.revalidate(b"k", &of_a).await, Validity::Dead);
+    eventually("the other node hears of it", async || b.validity(&of_b) != Validity::Valid).await;
+    assert_eq!(b.revalidate(b"k", &of_b).await, Validity::Dead);
+    assert_eq!(b.validity(&of_b), Validity::Dead, "and stays so");
 }
 
 #[tokio::test]
@@ -167,20 +155,19 @@ async fn deletion_of_another_key_leaves_copy_valid() {
 #[tokio::test]
 async fn tag_invalidation_reaches_copies_of_all_nodes() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let of_a = everywhere(lease(&a, "k").await, "bytes", &tagged()).await;
-        let of_b = found(&b, "k").await.into_copy();
-        let untagged = everywhere(lease(&a, "l").await, "bytes", &WriteOptions::new()).await;
-        assert_eq!(of_b.tags().collect::<Vec<_>>(), ["shared:s", "t"]);
-        valid(&b, "k", &of_b).await;
-        a.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
-        assert_eq!(a.validity(&of_a), Validity::Dead, "at once");
-        valid(&a, "l", &untagged).await;
-        eventually("the other node hears of it", async || b.validity(&of_b) == Validity::Dead).await;
-        drop(lease(&b, "k").await);
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let of_a = everywhere(lease(&a, "k").await, "bytes", &tagged()).await;
+    let of_b = found(&b, "k").await.into_copy();
+    let untagged = everywhere(lease(&a, "l").await, "bytes", &WriteOptions::new()).await;
+    assert_eq!(of_b.tags().collect::<Vec<_>>(), ["shared:s", "t"]);
+    valid(&b, "k", &of_b).await;
+    a.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    assert_eq!(a.validity(&of_a), Validity::Dead, "at once");
+    valid(&a, "l", &untagged).await;
+    eventually("the other node hears of it", async || b.validity(&of_b) == Validity::Dead).await;
+    drop(lease(&b, "k").await);
+    server.command("FLUSHALL");
 }
 
 /// Without a moment in which this node finds the old bytes in Redis.
@@ -214,23 +201,22 @@ async fn tags_of_views_and_shared_bytes_are_the_same() {
 #[tokio::test]
 async fn tag_invalidated_during_the_load_is_seen_although_it_is_named_late() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let leased = lease(&a, "k").await;
-        let running = leased.copy(&tagged());
-        assert_ne!(a.validity(&running), Validity::Dead);
-        other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
-        drop(lease(&b, "l").await);
-        match leased.commit(b"old".to_vec(), &tagged()).await {
-            Committed::Everywhere(copy) => {
-                eventually("the copy is dead", async || a.validity(&copy) == Validity::Dead).await;
-            }
-            other => panic!("{other:?}"),
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let leased = lease(&a, "k").await;
+    let running = leased.copy(&tagged());
+    assert_ne!(a.validity(&running), Validity::Dead);
+    other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    drop(lease(&b, "l").await);
+    match leased.commit(b"old".to_vec(), &tagged()).await {
+        Committed::Everywhere(copy) => {
+            eventually("the copy is dead", async || a.validity(&copy) == Validity::Dead).await;
         }
-        eventually("the running one too", async || a.validity(&running) == Validity::Dead).await;
-        drop(lease(&b, "k").await);
-        server.command("FLUSHALL");
+        other => panic!("{other:?}"),
     }
+    eventually("the running one too", async || a.validity(&running) == Validity::Dead).await;
+    drop(lease(&b, "k").await);
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]
@@ -266,22 +252,21 @@ async fn clear_concerns_its_view_alone() {
 #[tokio::test]
 async fn copy_is_compared_after_a_gap() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let kept = everywhere(lease(&a, "k").await, "bytes", &tagged()).await;
-        let (gone, here) = (everywhere(lease(&a, "l").await, "bytes", &tagged()).await, lease(&a, "m").await);
-        let here = here.copy(&WriteOptions::new());
-        server.command("ACL SETUSER default -subscribe");
-        server.command("CLIENT KILL TYPE pubsub");
-        b.delete(b"l").await.everywhere();
-        server.command("ACL SETUSER default +subscribe");
-        eventually("it is unknown", async || a.validity(&kept) == Validity::Unknown).await;
-        eventually("it is valid", async || a.revalidate(b"k", &kept).await == Validity::Valid).await;
-        assert_eq!(a.revalidate(b"l", &gone).await, Validity::Dead);
-        assert_eq!(a.revalidate(b"m", &here).await, Validity::Dead, "redis never had it");
-        eventually("the node hears again", async || a.validity(&kept) == Validity::Valid).await;
-        server.command("FLUSHALL");
-    }
+    let proxy = ScriptedProxy::before(&server);
+    let (one, other) = (over(proxy.url()), over(server.url()));
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let kept = everywhere(lease(&a, "k").await, "bytes", &tagged()).await;
+    let (gone, here) = (everywhere(lease(&a, "l").await, "bytes", &tagged()).await, lease(&a, "m").await);
+    let here = here.copy(&WriteOptions::new());
+    let subscriptions = proxy.hold(|frame| frame.is_request("SUBSCRIBE"));
+    server.command("CLIENT KILL TYPE pubsub");
+    b.delete(b"l").await.everywhere();
+    subscriptions.release();
+    eventually("it is unknown", async || a.validity(&kept) == Validity::Unknown).await;
+    eventually("it is valid", async || a.revalidate(b"k", &kept).await == Validity::Valid).await;
+    assert_eq!(a.revalidate(b"l", &gone).await, Validity::Dead);
+    assert_eq!(a.revalidate(b"m", &here).await, Validity::Dead, "redis never had it");
+    eventually("the node hears again", async || a.validity(&kept) == Validity::Valid).await;
 }
 
 #[tokio::test]
@@ -352,22 +337,21 @@ async fn bytes_that_no_envelope_holds_stay_on_their_node() {
 #[tokio::test]
 async fn stale_bytes_are_loaded_again_by_one_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b) = (one.shared("s"), other.shared("s"));
-        let brief = Policy::new().ttl(Duration::from_millis(1)).grace(Duration::from_secs(60));
-        let stale = everywhere(lease(&a, "k").await, "old", &WriteOptions::new().policy(brief)).await;
-        eventually("it is stale", async || a.validity(&stale) == Validity::Stale).await;
-        let value = found(&b, "k").await;
-        assert_eq!((value.bytes(), value.is_stale()), (&b"old"[..], true));
-        assert!(value.remaining_ttl().is_zero() && value.remaining() > Duration::from_secs(50));
-        assert_eq!(b.validity(&value.into_copy()), Validity::Stale);
-        let SharedReload::Lease(leased) = a.reload(b"k").await else { panic!("nobody loads") };
-        assert!(matches!(b.reload(b"k").await, SharedReload::Elsewhere));
-        everywhere(leased, "new", &WriteOptions::new()).await;
-        let SharedReload::Found(value) = b.reload(b"k").await else { panic!("it was loaded") };
-        assert_eq!(value.bytes(), b"new");
-        server.command("FLUSHALL");
-    }
+    let (one, other) = pair(&server);
+    let (a, b) = (one.shared("s"), other.shared("s"));
+    let brief = Policy::new().ttl(Duration::from_millis(1)).grace(Duration::from_secs(60));
+    let stale = everywhere(lease(&a, "k").await, "old", &WriteOptions::new().policy(brief)).await;
+    eventually("it is stale", async || a.validity(&stale) == Validity::Stale).await;
+    let value = found(&b, "k").await;
+    assert_eq!((value.bytes(), value.is_stale()), (&b"old"[..], true));
+    assert!(value.remaining_ttl().is_zero() && value.remaining() > Duration::from_secs(50));
+    assert_eq!(b.validity(&value.into_copy()), Validity::Stale);
+    let SharedReload::Lease(leased) = a.reload(b"k").await else { panic!("nobody loads") };
+    assert!(matches!(b.reload(b"k").await, SharedReload::Elsewhere));
+    everywhere(leased, "new", &WriteOptions::new()).await;
+    let SharedReload::Found(value) = b.reload(b"k").await else { panic!("it was loaded") };
+    assert_eq!(value.bytes(), b"new");
+    server.command("FLUSHALL");
 }
 
 #[tokio::test]
@@ -464,17 +448,6 @@ async fn cache_without_redis_has_copies_too() {
     cache.set_enabled(true);
     cache.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
     assert_eq!(view.validity(&copy), Validity::Dead);
-}
-
-#[tokio::test]
-async fn node_without_announcements_shares_nothing() {
-    let Some(server) = RedisServer::start() else { return };
-    let view = crate::one_node::node(&server).shared("s");
-    let copy = here(lease(&view, "k").await, "bytes").await;
-    assert_eq!(view.validity(&copy), Validity::Valid);
-    assert_eq!(server.command("EXISTS test:s:k"), ":0\r\n");
-    view.delete(b"k").await.everywhere();
-    assert_ne!(view.validity(&copy), Validity::Valid);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Tags and clear: one round trip invalidates everything that has a tag, on every node, in both tiers.
 
 use crate::mutation::Mutation;
-use crate::{cached, fetched, in_memory, over, pairs};
+use crate::{cached, fetched, in_memory, over, pair};
 use larder::{Cache, CoherenceMode, Invalidation, LoadCx, Policy, Source, View, WriteOptions};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::time::Duration;
@@ -62,48 +62,46 @@ async fn nodes_that_shorten_the_ledger_at_once_keep_its_newer_half() {
 #[tokio::test]
 async fn tag_invalidation_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.everywhere();
-        assert_eq!(tagged(&a, "k", "t", 1).await, 1);
-        assert_eq!(cached(&b, "k").await, 1);
-        assert_eq!(cached(&b, "k").await, 1);
-        a.delete("other").await.everywhere();
-        one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
-        assert!(a.read("k").await.is_none());
-        eventually("the other node forgets", async || b.read("k").await.is_none()).await;
-        one.invalidate_tags(["u"], Invalidation::Hard).await.everywhere();
-        assert_eq!(tagged(&b, "k", "t", 2).await, 2);
-        assert_eq!(cached(&a, "k").await, 2);
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.delete("k").await.everywhere();
+    assert_eq!(tagged(&a, "k", "t", 1).await, 1);
+    assert_eq!(cached(&b, "k").await, 1);
+    assert_eq!(cached(&b, "k").await, 1);
+    a.delete("other").await.everywhere();
+    one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    assert!(a.read("k").await.is_none());
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
+    one.invalidate_tags(["u"], Invalidation::Hard).await.everywhere();
+    assert_eq!(tagged(&b, "k", "t", 2).await, 2);
+    assert_eq!(cached(&a, "k").await, 2);
 }
 
 #[tokio::test]
 async fn load_before_tag_invalidation_is_not_kept() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.delete("k").await.everywhere();
-        let gate = Gate::closed();
-        let loading = {
-            let (a, gate) = (a.clone(), gate.clone());
-            tokio::spawn(async move {
-                let loader = move |cx: LoadCx<u32>| async move {
-                    gate.pass().await;
-                    // Named late: after the invalidation.
-                    cx.tag("t");
-                    Ok(1)
-                };
-                *a.fetch("k").load(loader).await.expect("loads")
-            })
-        };
-        gate.arrival().await;
-        other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
-        gate.open(1);
-        assert_eq!(loading.await.expect("no panic"), 1);
-        assert!(b.read("k").await.is_none());
-        eventually("nor in memory", async || a.read("k").await.is_none()).await;
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.delete("k").await.everywhere();
+    let gate = Gate::closed();
+    let loading = {
+        let (a, gate) = (a.clone(), gate.clone());
+        tokio::spawn(async move {
+            let loader = move |cx: LoadCx<u32>| async move {
+                gate.pass().await;
+                // Named late: after the invalidation.
+                cx.tag("t");
+                Ok(1)
+            };
+            *a.fetch("k").load(loader).await.expect("loads")
+        })
+    };
+    gate.arrival().await;
+    other.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    gate.open(1);
+    assert_eq!(loading.await.expect("no panic"), 1);
+    assert!(b.read("k").await.is_none());
+    eventually("nor in memory", async || a.read("k").await.is_none()).await;
 }
 
 /// A stamp that is no whole number below 2^53 orders nothing, and neither does a key of another type.
@@ -115,38 +113,37 @@ async fn ledger_overwritten_by_another_program_is_replaced() {
         ["inf clock", "-inf clock", "-5 clock", "1e300 clock", "9007199254740992 clock", "inf floor"];
     let stamps: Vec<_> = stamps.iter().map(|stamp| format!("ZADD test::ledger {stamp}")).collect();
     faults.extend(stamps.iter().map(|fault| &fault[..]));
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        assert!(b.read("before").await.is_none(), "both are connected now");
-        for (fault, loads_first) in faults.iter().flat_map(|fault| [(fault, true), (fault, false)]) {
-            for key in ["before", "after"] {
-                a.delete(key).await.everywhere();
-            }
-            assert_eq!(tagged(&a, "before", "t", 1).await, 1, "{fault}");
-            server.command(fault);
-            if loads_first {
-                assert_eq!(tagged(&a, "after", "t", 2).await, 2, "{fault}");
-            }
-            let reach = one.invalidate_tags(["t"], Invalidation::Hard).await.expect("done here");
-            for key in ["before", "after"] {
-                assert!(a.read(key).await.is_none(), "{fault}: {key}, {reach:?}");
-            }
-            let is_full = async || {
-                let modes = [&one, &other].map(|cache| cache.coherence());
-                modes.iter().all(|now| now.mode == CoherenceMode::Full && now.pending_invalidations == 0)
-            };
-            eventually(&format!("{fault}, {loads_first}: the promise holds again"), is_full).await;
-            for key in ["before", "after"] {
-                let loaded = tagged(&b, key, "t", 3).await;
-                assert_eq!(loaded, 3, "{fault}: {key} on the other node");
-            }
-            one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
-            assert!(a.read("after").await.is_none(), "{fault}: a later invalidation");
-            eventually("the other node forgets", async || b.read("after").await.is_none()).await;
-            let clock = server.command("ZSCORE test::ledger clock");
-            let clock = clock.lines().nth(1).and_then(|clock| clock.parse::<f64>().ok());
-            assert!(clock.is_some_and(|clock| (1e15..9e15).contains(&clock)), "{fault}: {clock:?}");
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    assert!(b.read("before").await.is_none(), "both are connected now");
+    for (fault, loads_first) in faults.iter().flat_map(|fault| [(fault, true), (fault, false)]) {
+        for key in ["before", "after"] {
+            a.delete(key).await.everywhere();
         }
+        assert_eq!(tagged(&a, "before", "t", 1).await, 1, "{fault}");
+        server.command(fault);
+        if loads_first {
+            assert_eq!(tagged(&a, "after", "t", 2).await, 2, "{fault}");
+        }
+        let reach = one.invalidate_tags(["t"], Invalidation::Hard).await.expect("done here");
+        for key in ["before", "after"] {
+            assert!(a.read(key).await.is_none(), "{fault}: {key}, {reach:?}");
+        }
+        let is_full = async || {
+            let modes = [&one, &other].map(|cache| cache.coherence());
+            modes.iter().all(|now| now.mode == CoherenceMode::Full && now.pending_invalidations == 0)
+        };
+        eventually(&format!("{fault}, {loads_first}: the promise holds again"), is_full).await;
+        for key in ["before", "after"] {
+            let loaded = tagged(&b, key, "t", 3).await;
+            assert_eq!(loaded, 3, "{fault}: {key} on the other node");
+        }
+        one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+        assert!(a.read("after").await.is_none(), "{fault}: a later invalidation");
+        eventually("the other node forgets", async || b.read("after").await.is_none()).await;
+        let clock = server.command("ZSCORE test::ledger clock");
+        let clock = clock.lines().nth(1).and_then(|clock| clock.parse::<f64>().ok());
+        assert!(clock.is_some_and(|clock| (1e15..9e15).contains(&clock)), "{fault}: {clock:?}");
     }
 }
 
@@ -171,14 +168,13 @@ async fn clear_of_space_keeps_rest_of_cache() {
 #[tokio::test]
 async fn clear_reaches_other_node() {
     let Some(server) = RedisServer::start() else { return };
-    for (one, other) in pairs(&server) {
-        let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
-        a.write("k", 1).await.everywhere();
-        assert_eq!(cached(&b, "k").await, 1);
-        one.clear().await.everywhere();
-        assert!(a.read("k").await.is_none());
-        eventually("the other node forgets", async || b.read("k").await.is_none()).await;
-    }
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 1).await.everywhere();
+    assert_eq!(cached(&b, "k").await, 1);
+    one.clear().await.everywhere();
+    assert!(a.read("k").await.is_none());
+    eventually("the other node forgets", async || b.read("k").await.is_none()).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 mod redis;
 
-use crate::coherence::{CoherenceOptions, Coordinator, announcement};
+use crate::coherence::{CoherenceOptions, Coordinator};
 use crate::handle::cache::Cache;
 use crate::handle::local::LocalCache;
 use crate::node::entry::weigh;
@@ -17,13 +17,13 @@ use crate::node::{Node, Settings};
 use crate::policy::{Policy, Prefer};
 use crate::report::error::{BuildError, CacheError, check_ttl, without_password};
 use crate::tier::Tier;
-use crate::tier::redis::{Probe, RedisOptions, RedisTier};
+use crate::tier::redis::{RedisOptions, RedisTier};
 use crate::value::codec::Format;
 use crate::value::compression::{Compression, Packing};
 use crate::value::random::Random;
 use larder_engine::Clock;
 use larder_engine::fork::Process;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -58,6 +58,7 @@ pub struct Builder {
     seed: Option<u64>,
     format: Format,
     packing: Packing,
+    allow_uncoordinated: bool,
     enabled: bool,
     on_error: Option<OnError>,
 }
@@ -80,6 +81,7 @@ impl Builder {
             seed: None,
             format: Format::default(),
             packing: Packing::default(),
+            allow_uncoordinated: false,
             enabled: true,
             on_error: None,
         }
@@ -143,6 +145,14 @@ impl Builder {
     /// or loads too if it has none. Default: 2 s.
     pub fn lease_wait(mut self, at_most: Duration) -> Self {
         self.lease_wait = at_most;
+        self
+    }
+
+    /// Whether memory answers over a server that is not supported, as
+    /// [`CoherenceMode::Unsupported`](crate::CoherenceMode::Unsupported) describes. Then each node has its own values for
+    /// their time to live, whatever other nodes do. Mutations are errors all the same. Default: no, each fetch loads.
+    pub fn allow_uncoordinated(mut self, allowed: bool) -> Self {
+        self.allow_uncoordinated = allowed;
         self
     }
 
@@ -250,15 +260,10 @@ impl Builder {
         let memory = memory.clock(self.clock.clone()).build().expect("the capacity was checked");
         let tier = match (self.tier, self.redis_url) {
             (Some(tier), _) => Some(tier),
-            (None, Some(url)) => {
-                let names = Keyspace::new(&self.namespace, "");
-                let announcement = announcement::keys(&names.channel, Default::default(), []);
-                let probe = Probe { announcement, ledger: names.ledger };
-                match RedisTier::new(&url, &self.redis, probe) {
-                    Ok(tier) => Some(Arc::new(tier) as Arc<dyn Tier>),
-                    Err(reason) => return Err(BuildError::RedisUrl { url: without_password(&url), reason }),
-                }
-            }
+            (None, Some(url)) => match RedisTier::new(&url, &self.redis) {
+                Ok(tier) => Some(Arc::new(tier) as Arc<dyn Tier>),
+                Err(reason) => return Err(BuildError::RedisUrl { url: without_password(&url), reason }),
+            },
             (None, None) => None,
         };
         let database = tier.as_ref().map(|tier| tier.database_name()).unwrap_or_default();
@@ -278,12 +283,14 @@ impl Builder {
                 format: self.format,
                 packing: self.packing,
                 weighs_bytes: matches!(self.capacity, Capacity::Bytes(_)),
+                allow_uncoordinated: self.allow_uncoordinated,
             },
             observers: Observers::new(self.on_error),
             random: Random::new(self.seed),
-            enabled: AtomicBool::new(self.enabled),
+            off: AtomicU8::new(0),
             process: Process::current(),
         };
+        node.set_enabled(self.enabled);
         let options = CoherenceOptions { foreign_writers: self.foreign_writers, lease_wait: self.lease_wait };
         Ok(Cache::new(Coordinator::new(node, options)))
     }

@@ -89,13 +89,6 @@ impl Builder {
         self.redis.connections = connections;
         self
     }
-
-    /// Whether scripts may be used if Redis has them. Without scripts a store takes two round trips, on one of four more
-    /// connections. Default: yes.
-    pub fn redis_scripts(mut self, allowed: bool) -> Self {
-        self.redis.scripts = allowed;
-        self
-    }
 }
 
 pub(super) fn check(options: &RedisOptions) -> Result<(), BuildError> {

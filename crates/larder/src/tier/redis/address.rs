@@ -7,7 +7,7 @@ use super::credentials::CredentialsSource;
 use super::exchange::{hello_field, send};
 use super::values::text;
 use crate::tier::redis::RedisOptions;
-use crate::tier::{ServerId, TierError};
+use crate::tier::{Requirement, ServerId, TierError};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -27,7 +27,7 @@ pub(super) struct Address {
     credentials: CredentialsSource,
     timeout: Duration,
     connect_timeout: Duration,
-    /// The accepted server. The first one that is reached needs no acceptance.
+    /// The accepted server.
     accepted: Mutex<Option<ServerId>>,
     /// Advances when the server is no longer a primary: older connections are opened again, and refused.
     demotions: AtomicU32,
@@ -111,10 +111,8 @@ impl Address {
         let hello = answers.next().unwrap_or_default();
         let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
         let field = |name| hello_field(&hello, name).and_then(|field| text(field).ok()).unwrap_or_default();
-        if let mode @ ("cluster" | "sentinel") = &*field("mode") {
-            return Err(TierError::Unusable(format!(
-                "the server runs in {mode} mode, which is not supported: use the address of a single primary"
-            )));
+        if matches!(&*field("mode"), "cluster" | "sentinel") {
+            return Err(TierError::Unsupported(Requirement::OneServer));
         }
         let role = field("role");
         if !matches!(&*role, "master" | "primary" | "") {
@@ -180,14 +178,11 @@ impl Address {
             Ok::<(), redis::aio::SendError>(())
         });
         let open = Open { closed, ..self.open(config).await? };
-        let mut accepted = self.accepted.lock();
-        match &*accepted {
-            Some(server) if *server != open.server => Err(TierError::ServerChanged(open.server)),
-            Some(_) => Ok(open),
-            None => {
-                *accepted = Some(open.server.clone());
-                Ok(open)
-            }
+        match self.accepted() {
+            Some(server) if server == open.server => Ok(open),
+            Some(_) => Err(TierError::ServerChanged(open.server)),
+            // Nothing may be written before it is known whether the server is supported.
+            None => Err(TierError::NoReply("the server has not been checked yet".into())),
         }
     }
 }

@@ -64,7 +64,8 @@ impl Connector {
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, TierError> {
         let open = self.connected(address).await?;
-        self.send_on(&open, address, pipeline).await
+        let answers = send(&mut open.connection.clone(), pipeline).await;
+        self.settle(&open, address, answers)
     }
 
     /// The same for requests that may be executed twice: if the connection is closed, they are sent once more.
@@ -77,17 +78,6 @@ impl Connector {
             Err(TierError::Disconnected(_)) => self.send(address, pipeline).await,
             answers => answers,
         }
-    }
-
-    /// Sends on this connection, for state that a connection keeps between pipelines.
-    pub(super) async fn send_on(
-        &self,
-        open: &Open,
-        address: &Arc<Address>,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, TierError> {
-        let answers = send(&mut open.connection.clone(), pipeline).await;
-        self.settle(open, address, answers)
     }
 
     /// Sends a command that may be executed twice, as [`Connector::send_repeatable`] does: cheaper than a pipeline of one.
@@ -140,15 +130,7 @@ impl Connector {
         }
     }
 
-    /// Abandons the connection because its state is unknown.
-    pub(super) fn reset(&self) {
-        let open = self.slot.open.lock().clone();
-        if let Some(open) = open {
-            self.slot.abandon(&open);
-        }
-    }
-
-    pub(super) async fn connected(&self, address: &Arc<Address>) -> Result<Arc<Open>, TierError> {
+    async fn connected(&self, address: &Arc<Address>) -> Result<Arc<Open>, TierError> {
         if let Some(open) = self.slot.current(address) {
             return Ok(open);
         }

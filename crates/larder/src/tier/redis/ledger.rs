@@ -11,10 +11,7 @@
 use super::connect::Connector;
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
 use super::{RedisTier, executed};
-use crate::tier::{
-    Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
-    time_member,
-};
+use crate::tier::{LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES};
 use crate::value::random::random_u64;
 use redis::{Pipeline, Value};
 
@@ -37,9 +34,6 @@ pub(super) fn read(pipeline: &mut Pipeline, query: &LedgerQuery<'_>) {
 
 impl RedisTier {
     pub(super) async fn do_read_stamps(&self, query: &LedgerQuery<'_>) -> Result<Stamps, TierError> {
-        if !self.can().await?.ledger {
-            return Err(TierError::Refused("the server has no sorted sets".into()));
-        }
         let connector = self.reader(query.key);
         let mut pipeline = Pipeline::with_capacity(1);
         read(&mut pipeline, query);
@@ -79,25 +73,6 @@ impl RedisTier {
     }
 
     pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<LedgerAdvanced, TierError> {
-        let can = self.can().await?;
-        if !can.coherent() {
-            return Err(TierError::Refused("the server has no ledger".into()));
-        }
-        let (advanced, members) = if can.scripts {
-            self.advance_by_script(advance).await?
-        } else {
-            self.advance_by_steps(advance).await?
-        };
-        if members > MAX_MEMBERS {
-            self.trim(advance.key).await?;
-        }
-        Ok(advanced)
-    }
-
-    async fn advance_by_script(
-        &self,
-        advance: &LedgerAdvance<'_>,
-    ) -> Result<(LedgerAdvanced, i64), TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
@@ -112,66 +87,10 @@ impl RedisTier {
         let clock = stamp(fields.next().unwrap_or_default())?.unwrap_or_default();
         let members = int(fields.next().unwrap_or_default())?;
         let is_other = int(fields.next().unwrap_or_default())? == 1;
-        Ok((LedgerAdvanced { clock, is_other }, members))
-    }
-
-    /// Advances the clock, then stamps the members with it. A load that starts in between gets the new clock. That is
-    /// right: it started after the invalidation.
-    async fn advance_by_steps(
-        &self,
-        advance: &LedgerAdvance<'_>,
-    ) -> Result<(LedgerAdvanced, i64), TierError> {
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("TIME").cmd("ZSCORE").arg(advance.key).arg("clock");
-        let mut answers = self.writer.send_repeatable(&self.address, &pipeline).await?;
-        let clock = stamp(answers.pop().unwrap_or_default())?;
-        let beyond = advance.at_least + margin();
-        let now = time_micros(answers.pop().unwrap_or_default())?;
-        let start = now.max(beyond);
-        let is_older = clock.is_some_and(|clock| clock < advance.at_least);
-        let other = advance.floor_message.filter(|_| is_older);
-        if let Some(message) = other {
-            self.advance_other(advance, beyond, message).await?;
+        if members > MAX_MEMBERS {
+            self.trim(advance.key).await?;
         }
-        let mut pipeline = Pipeline::with_capacity(5);
-        pipeline.cmd("MULTI");
-        create(&mut pipeline, advance.key, start);
-        pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(advance.at_least).arg("clock");
-        pipeline.cmd("ZINCRBY").arg(advance.key).arg(1).arg("clock").cmd("EXEC");
-        let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
-        let clock = stamp(answers.pop().unwrap_or_default())?.unwrap_or_default();
-        let mut pipeline = Pipeline::with_capacity(6);
-        pipeline.cmd("MULTI");
-        stamped(advance, |member| {
-            pipeline.cmd("ZADD").arg(advance.key).arg("GT").arg(clock).arg(member);
-            if let Some(time) = time_member(member) {
-                pipeline.cmd("ZADD").arg(advance.key).arg(now / 1_000).arg(time);
-            }
-        });
-        let Announcement { channel, message } = advance.announce;
-        let message = [message, clock.to_string().as_bytes()].concat();
-        pipeline.cmd("ZCARD").arg(advance.key).cmd("PUBLISH").arg(channel).arg(message).cmd("EXEC");
-        let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
-        checked(answers.pop().unwrap_or_default())?;
-        let members = int(answers.pop().unwrap_or_default())?;
-        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-        Ok((LedgerAdvanced { clock, is_other: other.is_some() }, members))
-    }
-
-    /// Advances the clock and the floor of another ledger than was known.
-    async fn advance_other(
-        &self,
-        advance: &LedgerAdvance<'_>,
-        beyond: u64,
-        message: &[u8],
-    ) -> Result<(), TierError> {
-        let mut pipeline = Pipeline::with_capacity(4);
-        pipeline.cmd("MULTI").cmd("ZADD").arg(advance.key).arg("GT");
-        pipeline.arg(beyond).arg("clock").arg(beyond).arg("floor");
-        let message = [message, beyond.to_string().as_bytes()].concat();
-        pipeline.cmd("PUBLISH").arg(&advance.announce.channel).arg(message).cmd("EXEC");
-        let answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
-        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))
+        Ok(LedgerAdvanced { clock, is_other })
     }
 
     /// Removes the members but for the newer half. The new floor of tags invalidates what they would invalidate.

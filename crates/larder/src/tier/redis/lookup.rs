@@ -9,14 +9,13 @@ use redis::{Cmd, Pipeline, Value};
 
 impl RedisTier {
     pub(super) async fn do_lookup(&self, lookup: &Lookup<'_>) -> Result<LookupReply, TierError> {
-        let can = self.can().await?;
         let Some(first) = lookup.keys.first() else {
             return Ok(LookupReply { keys: Vec::new(), stamps: None });
         };
         let connector = self.reader(first);
-        let ledger = lookup.ledger.as_ref().filter(|_| can.ledger);
+        let ledger = lookup.ledger.as_ref();
         let key_count = lookup.keys.len();
-        let (contents, scores) = match lookup.lease.filter(|_| can.scripts) {
+        let (contents, scores) = match lookup.lease {
             Some((leases, ttl)) => {
                 let build = |by_text| {
                     let mut pipeline = Pipeline::with_capacity(2);
@@ -35,10 +34,10 @@ impl RedisTier {
                 });
                 (contents.collect::<Result<_, TierError>>()?, answers.next())
             }
-            None if lookup.lease.is_none() && ledger.is_none() => {
-                (self.read(connector, lookup.keys).await?, None)
-            }
-            None => self.plain_lookup(connector, lookup, ledger).await?,
+            None => match ledger {
+                Some(ledger) => self.read_with_ledger(connector, lookup.keys, ledger).await?,
+                None => (self.read(connector, lookup.keys).await?, None),
+            },
         };
         if contents.len() != key_count {
             return Err(TierError::Refused(format!("{} replies for {key_count} keys", contents.len())));
@@ -61,42 +60,20 @@ impl RedisTier {
         array(stored)?.into_iter().map(content).collect()
     }
 
-    /// A lookup without scripts. Another load may put a lease or a value between the MGET and the SET of a key: then
-    /// the key is absent and has no lease.
-    async fn plain_lookup(
+    /// The contents of keys, and the reply to the read of the ledger.
+    async fn read_with_ledger(
         &self,
         connector: &Connector,
-        lookup: &Lookup<'_>,
-        ledger: Option<&LedgerQuery<'_>>,
+        keys: &[Vec<u8>],
+        ledger: &LedgerQuery<'_>,
     ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
-        let keys = lookup.keys;
-        let mut pipeline = Pipeline::with_capacity(2 + lookup.lease.map_or(0, |(leases, _)| leases.len()));
+        let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("MGET");
         keys.iter().for_each(|key| _ = pipeline.arg(key));
-        if let Some((leases, ttl)) = lookup.lease {
-            for (key, lease) in keys.iter().zip(leases) {
-                pipeline.cmd("SET").arg(key).arg(&lease[..]).arg("NX").arg("PX").arg(px(ttl));
-            }
-        }
-        ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        let answers = match lookup.lease {
-            Some(_) => connector.send(&self.address, &pipeline).await?,
-            None => connector.send_repeatable(&self.address, &pipeline).await?,
-        };
-        let mut answers = answers.into_iter();
+        ledger::read(&mut pipeline, ledger);
+        let mut answers = connector.send_repeatable(&self.address, &pipeline).await?.into_iter();
         let stored = array(answers.next().unwrap_or_default())?;
-        let leased: Vec<bool> = match lookup.lease {
-            Some(_) => answers
-                .by_ref()
-                .take(keys.len())
-                .map(|set| Ok(bytes(set)?.is_some()))
-                .collect::<Result<_, TierError>>()?,
-            None => vec![false; keys.len()],
-        };
-        let mut contents = Vec::with_capacity(keys.len());
-        for (stored, leased) in stored.into_iter().zip(leased) {
-            contents.push(if leased { KeyContent::LeaseGranted } else { content(stored)? });
-        }
+        let contents = stored.into_iter().map(content).collect::<Result<_, TierError>>()?;
         Ok((contents, answers.next()))
     }
 
@@ -105,13 +82,11 @@ impl RedisTier {
         keys: &[Vec<u8>],
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<HeadsReply, TierError> {
-        let can = self.can().await?;
         let connector = match (keys.first(), ledger) {
             (Some(key), _) => self.reader(key),
             (None, Some(query)) => self.reader(query.key),
             (None, None) => return Ok(HeadsReply { heads: Vec::new(), stamps: None }),
         };
-        let ledger = ledger.filter(|_| can.ledger);
         let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
         for key in keys {
             pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);

@@ -3,7 +3,6 @@
 //! ```text
 //! lookup, read_heads, compare_and_set    a few connections, by the hash of the key
 //! transact, advance_ledger, …            one connection: mutations of a key keep their order
-//! compare_and_set without scripts        four more, each for one caller at a time: WATCH … EXEC
 //! subscribe                              its own, for pushes
 //! ```
 //!
@@ -20,6 +19,7 @@ mod exchange;
 mod ledger;
 mod lookup;
 mod pulse;
+mod requirements;
 mod scripts;
 mod subscribe;
 #[cfg(feature = "tls")]
@@ -28,15 +28,15 @@ mod transact;
 mod values;
 
 use crate::tier::{
-    Announcement, Capabilities, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery,
-    Lookup, LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError,
-    TierFuture, Transaction, TransactionReply,
+    Announcement, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup, LookupReply,
+    PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
+    TransactionReply,
 };
 use address::Address;
 use connect::Connector;
 use redis::{Pipeline, Value};
 use scripts::Script;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use twox_hash::XxHash3_64;
 use values::{array, checked};
@@ -64,8 +64,6 @@ pub(crate) struct RedisOptions {
     pub(crate) keepalive: Duration,
     /// The number of connections for lookups.
     pub(crate) connections: usize,
-    /// Whether scripts may be used if the server has them.
-    pub(crate) scripts: bool,
     pub(crate) credentials: CredentialsSource,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<RedisTls>,
@@ -78,7 +76,6 @@ impl Default for RedisOptions {
             connect_timeout: None,
             keepalive: DEFAULT_KEEPALIVE,
             connections: CONNECTIONS,
-            scripts: true,
             credentials: CredentialsSource::default(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -92,12 +89,6 @@ pub(crate) struct RedisTier {
     readers: Box<[Connector]>,
     /// For mutations.
     writer: Connector,
-    /// For compare-and-sets without scripts; each for one caller at a time.
-    watchers: [tokio::sync::Mutex<Connector>; CONNECTIONS],
-    capabilities: OnceLock<Capabilities>,
-    /// Whether scripts may be used if the server has them.
-    scripts_allowed: bool,
-    probe: Probe,
     lookup: Script,
     compare_and_set: Script,
     advance: Script,
@@ -105,15 +96,11 @@ pub(crate) struct RedisTier {
 }
 
 impl RedisTier {
-    pub(crate) fn new(url: &str, options: &RedisOptions, probe: Probe) -> Result<Self, String> {
+    pub(crate) fn new(url: &str, options: &RedisOptions) -> Result<Self, String> {
         Ok(RedisTier {
             address: Arc::new(Address::new(url, options)?),
             readers: (0..options.connections).map(|_| Connector::default()).collect(),
             writer: Connector::default(),
-            watchers: Default::default(),
-            capabilities: OnceLock::new(),
-            scripts_allowed: options.scripts,
-            probe,
             lookup: Script::new(scripts::LOOKUP),
             compare_and_set: Script::new(scripts::COMPARE_AND_SET),
             advance: Script::new(scripts::ADVANCE),
@@ -123,27 +110,6 @@ impl RedisTier {
 
     fn reader(&self, key: &[u8]) -> &Connector {
         &self.readers[XxHash3_64::oneshot(key) as usize % self.readers.len()]
-    }
-
-    /// The capabilities of the server, determined once by trying.
-    async fn can(&self) -> Result<Capabilities, TierError> {
-        if let Some(known) = self.capabilities.get() {
-            return Ok(*known);
-        }
-        let mut pipeline = Pipeline::with_capacity(5);
-        pipeline.cmd("EVAL").arg("return 1").arg(0).cmd("MULTI").cmd("EXEC");
-        let Probe { announcement, ledger } = &self.probe;
-        let channel = [&announcement.channel[..], self.address.database().to_string().as_bytes()].concat();
-        pipeline.cmd("PUBLISH").arg(channel).arg(&announcement.message);
-        pipeline.cmd("ZSCORE").arg(ledger).arg("clock");
-        let answers = self.writer.send(&self.address, &pipeline).await?;
-        let works = answers.into_iter().map(can_do).collect::<Result<Vec<bool>, TierError>>()?;
-        let mut works = works.into_iter();
-        let mut next = || works.next().unwrap_or(false);
-        let (scripts, multi, exec, announcements, ledger) = (next(), next(), next(), next(), next());
-        let scripts = scripts && self.scripts_allowed;
-        let found = Capabilities { scripts, transactions: multi && exec, announcements, ledger };
-        Ok(*self.capabilities.get_or_init(|| found))
     }
 
     /// Sends a pipeline whose first command calls a script by its digest. If the server does not have the script,
@@ -163,24 +129,6 @@ impl RedisTier {
     }
 }
 
-/// The names for the commands that determine the capabilities of a server. They are those of the cache, because the
-/// user may have no access to others.
-pub(crate) struct Probe {
-    /// An announcement without keys. The database is appended to its channel.
-    pub(crate) announcement: Announcement,
-    pub(crate) ledger: Vec<u8>,
-}
-
-/// Whether the server has a command and this user may use it. Another error says nothing: the server may be starting.
-fn can_do(answer: Value) -> Result<bool, TierError> {
-    match answer {
-        Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM" | "EXECABORT") => Ok(false),
-        Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(true),
-        Value::ServerError(error) => Err(TierError::NoReply(values::text_of(&error))),
-        _ => Ok(true),
-    }
-}
-
 /// The replies of a transaction.
 fn executed(mut answers: Vec<Value>) -> Result<Vec<Value>, TierError> {
     let exec = answers.pop().unwrap_or_default();
@@ -195,10 +143,6 @@ fn executed(mut answers: Vec<Value>) -> Result<Vec<Value>, TierError> {
 }
 
 impl Tier for RedisTier {
-    fn capabilities(&self) -> Option<Capabilities> {
-        self.capabilities.get().copied()
-    }
-
     fn database_name(&self) -> String {
         self.address.database().to_string()
     }
@@ -270,6 +214,6 @@ impl Tier for RedisTier {
 
 impl std::fmt::Debug for RedisTier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisTier").field("capabilities", &self.capabilities.get()).finish_non_exhaustive()
+        f.debug_struct("RedisTier").finish_non_exhaustive()
     }
 }

@@ -4,7 +4,8 @@ use super::RedisTier;
 use super::address::{Address, Open};
 use super::exchange::send;
 use super::pulse;
-use super::values::{checked, text};
+use super::requirements;
+use super::values::text;
 use crate::tier::{
     Marker, Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture,
 };
@@ -22,19 +23,16 @@ impl RedisTier {
             Ok::<(), redis::aio::SendError>(())
         });
         let mut open = self.address.open(config).await?;
-        let mut pipeline = Pipeline::with_capacity(3);
+        let mut pipeline = Pipeline::with_capacity(9);
         pipeline.cmd("INFO").arg("memory");
-        if let Some(prefix) = &options.tracking {
-            pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("BCAST").arg("PREFIX").arg(prefix);
-        }
-        // Last, because the client library takes its confirmation, a push, as the last reply.
-        if let Some(channel) = &options.channel {
-            pipeline.cmd("SUBSCRIBE").arg(channel);
-        }
+        let needed = requirements::add_to(&mut pipeline, options);
         let mut answers = send(&mut open.connection, &pipeline).await?.into_iter();
         // Some users may not ask.
         let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
-        answers.try_for_each(|answer| checked(answer).map(drop))?;
+        needed
+            .into_iter()
+            .zip(answers)
+            .try_for_each(|(needed, answer)| requirements::check(needed, answer))?;
         let (address, options) = (self.address.clone(), options.clone());
         Ok(Box::new(RedisSubscription { open, address, options, may_evict: may_evict(&info) }))
     }

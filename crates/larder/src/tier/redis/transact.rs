@@ -3,7 +3,7 @@
 use super::values::{self, array, bytes, checked, head_of, int, px, set_option};
 use super::{RedisTier, executed, ledger};
 use crate::tier::{
-    Announcement, Capabilities, HEAD_BYTES, KeyContent, Operation, OperationResult, TierError, Transaction,
+    Announcement, HEAD_BYTES, KeyContent, Operation, OperationResult, TierError, Transaction,
     TransactionReply,
 };
 use redis::{Pipeline, Value};
@@ -17,10 +17,9 @@ impl RedisTier {
         &self,
         transaction: &Transaction<'_>,
     ) -> Result<TransactionReply, TierError> {
-        let can = self.can().await?;
-        let reply = self.transact(can, transaction).await;
+        let reply = self.transact(transaction).await;
         match &reply {
-            Err(TierError::Refused(reason)) if can.scripts && reason.contains("OOM") => {
+            Err(TierError::Refused(reason)) if reason.contains("OOM") => {
                 // A full server queues no transaction, not even one of removals.
                 let removals = transaction.operations.iter().map(|operation| match operation {
                     Operation::Remove(key) => Some(&key[..]),
@@ -58,16 +57,12 @@ impl RedisTier {
         keys.iter().map(|_| removed(next(), next())).collect()
     }
 
-    async fn transact(
-        &self,
-        can: Capabilities,
-        transaction: &Transaction<'_>,
-    ) -> Result<TransactionReply, TierError> {
+    async fn transact(&self, transaction: &Transaction<'_>) -> Result<TransactionReply, TierError> {
         let Transaction { operations, announce, .. } = *transaction;
-        let ledger = transaction.ledger.as_ref().filter(|_| can.ledger);
+        let ledger = transaction.ledger.as_ref();
         let mut pipeline = Pipeline::with_capacity(2 * operations.len() + 4);
         // An announcement alone needs none, and a full server queues nothing.
-        let in_transaction = can.transactions && !operations.is_empty();
+        let in_transaction = !operations.is_empty();
         if in_transaction {
             pipeline.cmd("MULTI");
         }
@@ -85,7 +80,7 @@ impl RedisTier {
             }
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        if let Some(Announcement { channel, message }) = announce.filter(|_| can.announcements) {
+        if let Some(Announcement { channel, message }) = announce {
             pipeline.cmd("PUBLISH").arg(channel).arg(message);
         }
         if in_transaction {
@@ -121,26 +116,17 @@ impl RedisTier {
             Some(query) => Some(self.parse_stamps(&self.writer, query, next()).await?),
             None => None,
         };
-        if announce.is_some() && can.announcements {
+        if announce.is_some() {
             int(next())?;
         }
         Ok(TransactionReply { results, stamps })
     }
 
     pub(super) async fn do_increment(&self, key: &[u8], by: i64, ttl: Duration) -> Result<i64, TierError> {
-        let can = self.can().await?;
         let mut pipeline = Pipeline::with_capacity(4);
-        if can.transactions {
-            pipeline.cmd("MULTI");
-        }
-        pipeline.cmd("SET").arg(key).arg(0).arg("NX").arg("PX").arg(px(ttl)).cmd("INCRBY").arg(key).arg(by);
-        if can.transactions {
-            pipeline.cmd("EXEC");
-        }
-        let mut answers = self.writer.send(&self.address, &pipeline).await?;
-        if can.transactions {
-            answers = executed(answers)?;
-        }
+        pipeline.cmd("MULTI").cmd("SET").arg(key).arg(0).arg("NX").arg("PX").arg(px(ttl));
+        pipeline.cmd("INCRBY").arg(key).arg(by).cmd("EXEC");
+        let mut answers = executed(self.writer.send(&self.address, &pipeline).await?)?;
         int(answers.pop().unwrap_or_default())
     }
 

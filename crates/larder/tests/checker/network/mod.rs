@@ -12,9 +12,9 @@ use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use crate::server::Server;
 use larder::tier::{
-    Announcement, Capabilities, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerAdvanced,
-    LedgerQuery, Lookup, LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier,
-    TierError, TierFuture, Transaction, TransactionReply,
+    Announcement, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup,
+    LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture,
+    Transaction, TransactionReply,
 };
 use link::{OpenSubscription, SimSubscription};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +41,6 @@ pub(crate) struct Weather {
     pub(crate) unanswered: u64,
     /// Pushes that take up to two seconds longer.
     pub(crate) late_pushes: u64,
-    /// Whether scripts run on the server.
-    pub(crate) scripts: bool,
 }
 
 /// The server and the paths of the nodes to it.
@@ -343,7 +341,7 @@ impl SimTier {
         let accepted = *self.accepted.lock().expect("nobody panics with it");
         tokio::spawn(async move {
             sleep_until(arrives).await;
-            let same = world.server().run() == run && accepted.is_none_or(|accepted| accepted == run);
+            let same = world.server().run() == run && accepted == Some(run);
             if same && !ended.load(Ordering::SeqCst) && !world.is_cut(node) {
                 world.trace.note(|| format!("node {node}: an abandoned command arrives"));
                 world.on_server(|server| _ = act(server));
@@ -356,10 +354,11 @@ impl SimTier {
         let mut accepted = self.accepted.lock().expect("nobody panics with it");
         let server = self.world.server();
         match *accepted {
+            None => Err(no_reply("the server has not been checked yet")),
             Some(known) if known != run && server.forgery != Forgery::HidesRestarts => {
                 Err(TierError::ServerChanged(server.id()))
             }
-            _ => {
+            Some(_) => {
                 *accepted = Some(run);
                 Ok(())
             }
@@ -395,12 +394,6 @@ impl Pipe {
 }
 
 impl Tier for SimTier {
-    fn capabilities(&self) -> Option<Capabilities> {
-        let known = self.accepted.lock().expect("nobody panics with it").is_some();
-        let scripts = self.world.weather.scripts;
-        known.then_some(Capabilities { scripts, transactions: true, announcements: true, ledger: true })
-    }
-
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply> {
         let keys = lookup.keys.to_vec();
         let lease = lookup.lease.map(|(leases, ttl)| (leases.to_vec(), ttl));
