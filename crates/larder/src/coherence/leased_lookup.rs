@@ -98,7 +98,7 @@ impl Coordinator {
         let may_have_leased = match &reply {
             Ok(_) => false,
             // The first of several parts may have been accepted.
-            Err(CacheError::Refused(_)) => keys.len() > BATCH,
+            Err(CacheError::Refused(_) | CacheError::Unsupported(_)) => keys.len() > BATCH,
             Err(_) => true,
         };
         if may_have_leased {
