@@ -115,8 +115,8 @@ impl Counts {
 
     fn table(&self, now: &Counts) -> String {
         let row = |(name, count): &(String, f64)| match self.of(name) {
-            Some(before) => format!("  {name:<14} {before:>9.1} {count:>9.1}  {:>6.3}\n", count / before),
-            None => format!("  {name:<14} {:>9} {count:>9.1}\n", "–"),
+            Some(before) => format!("  {name:<17} {before:>9.1} {count:>9.1}  {:>6.3}\n", count / before),
+            None => format!("  {name:<17} {:>9} {count:>9.1}\n", "–"),
         };
         let rows: String = now.paths.iter().map(row).collect();
         format!("instructions per operation: path, committed, now, ratio\n{rows}")

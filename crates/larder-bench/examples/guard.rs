@@ -19,14 +19,19 @@ use tower::{Layer, Service, service_fn};
 /// A hot path: its name, how often it is executed in the shorter run, and what executes it.
 type Path = (&'static str, u64, fn(u64) -> Result<()>);
 
+/// Of a path whose operations differ.
+const VERY_MANY: u64 = 200_000;
 const MANY: u64 = 50_000;
 /// Of a path that takes tens of thousands of instructions.
 const FEW: u64 = 5_000;
 
-const PATHS: [Path; 12] = [
+const PATHS: [Path; 15] = [
     ("engine-get", MANY, engine_get),
     ("engine-insert", MANY, engine_insert),
     ("engine-evict", MANY, engine_evict),
+    ("engine-evict-100k", MANY, engine_evict_100k),
+    ("engine-evict-fifo", MANY, engine_evict_fifo),
+    ("engine-request", VERY_MANY, engine_request),
     ("larder-hit", MANY, larder_hit),
     ("larder-fetch", FEW, larder_fetch),
     ("larder-delete", FEW, larder_delete),
@@ -107,6 +112,52 @@ fn engine_evict(count: u64) -> Result<()> {
         black_box(cache.insert(key(2 * KEYS + n), n));
     }
     ensure!(caches.iter().all(|cache| cache.len() as u64 <= KEYS));
+    Ok(())
+}
+
+/// The entries of a cache with many shards, whose seed matters little.
+const ENTRIES: u64 = 100_000;
+
+/// A full cache of this policy, the sketch of the policy included.
+fn full(policy: larder_engine::Policy) -> Result<Engine> {
+    let cache = larder_engine::Cache::builder().entries(ENTRIES).policy(policy).build()?;
+    (0..2 * ENTRIES).for_each(|n| _ = cache.insert(key(n), n));
+    Ok(cache)
+}
+
+/// Insertions of new keys.
+fn evict(policy: larder_engine::Policy, count: u64) -> Result<()> {
+    let cache = full(policy)?;
+    (2 * ENTRIES..2 * ENTRIES + count).for_each(|n| _ = black_box(cache.insert(key(n), n)));
+    ensure!(cache.len() as u64 <= ENTRIES);
+    Ok(())
+}
+
+fn engine_evict_100k(count: u64) -> Result<()> {
+    evict(larder_engine::Policy::Ctd, count)
+}
+
+fn engine_evict_fifo(count: u64) -> Result<()> {
+    evict(larder_engine::Policy::Fifo, count)
+}
+
+/// A get, and an insertion if it misses, of 4,096 keys in caches of 256 entries. Their popularity falls by half from each power
+/// of two to the next.
+fn engine_request(count: u64) -> Result<()> {
+    let caches = engines(KEYS)?;
+    let mut misses = 0;
+    // Beside those that count as many as let the policies settle.
+    for n in 0..CACHES * 20 * KEYS + count {
+        let (cache, n) = turn(&caches, n);
+        let draw = key(n + 1);
+        let first = 1 << (draw % 12);
+        let key = key(first + (draw >> 8) % first);
+        if black_box(cache.get(&key)).is_none() {
+            misses += 1;
+            cache.insert(key, n);
+        }
+    }
+    ensure!(misses > 0 && caches.iter().all(|cache| cache.len() as u64 <= KEYS));
     Ok(())
 }
 

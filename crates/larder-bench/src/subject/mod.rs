@@ -12,7 +12,7 @@ mod peers;
 pub(crate) use baselines::{BareMap, LockedMap, MutexLru};
 #[cfg(feature = "bench-peers")]
 pub(crate) use more_peers::{Foyer, MiniMoka, TinyUfo};
-pub(crate) use ours::Larder;
+pub(crate) use ours::{Larder, LarderFifo};
 pub(crate) use peers::{Moka, QuickCache};
 
 use std::hash::Hash;

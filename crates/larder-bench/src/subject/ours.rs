@@ -1,7 +1,7 @@
 //! Our own engine.
 
 use super::{Expiring, Key, Loading, Readable, Value, Writable};
-use larder_engine::{Builder, Cache};
+use larder_engine::{Builder, Cache, Policy};
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
@@ -55,5 +55,30 @@ impl<K: Key, V: Value> Loading<K, V> for Larder<K, V> {
 impl<K: Key, V: Value> Expiring<K, V> for Larder<K, V> {
     fn with_ttl(capacity: usize, ttl: Duration) -> Self {
         Self::build(Cache::builder().entries(capacity as u64).ttl(ttl))
+    }
+}
+
+/// The same with the policy that does least: what every policy pays.
+pub(crate) struct LarderFifo<K, V>(Larder<K, V>);
+
+impl<K: Key, V: Value> Readable<K, V> for LarderFifo<K, V> {
+    const NAME: &'static str = "larder, fifo";
+
+    fn new(capacity: usize) -> Self {
+        LarderFifo(Larder::build(Cache::builder().entries(capacity as u64).policy(Policy::Fifo)))
+    }
+
+    fn fill(&mut self, key: K, value: V) {
+        self.0.fill(key, value);
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        self.0.get(key)
+    }
+}
+
+impl<K: Key, V: Value> Writable<K, V> for LarderFifo<K, V> {
+    fn insert(&self, key: K, value: V) {
+        self.0.insert(key, value);
     }
 }

@@ -8,7 +8,8 @@
 //! | `same-key-64t` | 64 threads at once, all requests for one key: waits, and how often the system switched threads |
 //! | `mixed`, `mixed-2t` | one overwrite after every three gets |
 //! | `latency-get`, `latency-insert` | single operations; the subject `nothing` is the overhead of the clock |
-//! | `insert-evict` | new keys into a full cache |
+//! | `insert-evict`, `insert-evict-100k` | new keys into a full cache, of a million entries and of 100,000 |
+//! | `get-insert-zipf`, `get-insert-zipf-100k` | a get, and an insertion if it misses, of ten times as many keys as the cache has room for |
 //! | `get-string` | keys of 16 characters |
 //! | `mixed-0b` … `mixed-1024b` | values of 0, 128 and 1024 bytes, allocated for each overwrite |
 //! | `memory`, `memory-ttl` | bytes per entry in addition to key and value: filled, and after every entry was replaced |
@@ -18,6 +19,7 @@
 
 mod churn;
 mod contention;
+mod evictions;
 mod latency;
 mod memory;
 mod numbers;
@@ -81,7 +83,10 @@ impl Suite for Engine {
             Target::ratio("get-zipf", "time", "moka", 0.08),
             Target::ratio("get-zipf", "time", "bare-map", 2.5),
             Target::ratio("get-zipf-2t", "throughput", "quick_cache", 1.2),
-            Target::ratio("insert-evict", "time", "quick_cache", 1.1),
+            Target::ratio("insert-evict", "time", "quick_cache", 0.95),
+            Target::ratio("insert-evict-100k", "time", "quick_cache", 1.5),
+            Target::ratio("get-insert-zipf", "time", "quick_cache", 1.05),
+            Target::ratio("get-insert-zipf-100k", "time", "quick_cache", 1.05),
             Target::ratio("insert-evict", "time", "moka", 0.1),
             Target::value("memory", "filled", 24.0),
             Target::value("memory-ttl", "filled", 32.0),
@@ -101,6 +106,7 @@ fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     let mut findings = Findings::default();
     let parts = [
         numbers::measure,
+        evictions::measure,
         contention::measure,
         objects::measure,
         pairs::measure,
@@ -118,6 +124,8 @@ fn measure(plan: &Plan, scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
 struct Scale {
     /// Entries of the caches of numbers.
     numbers: usize,
+    /// Entries of the smaller caches of numbers.
+    few_numbers: usize,
     /// Operations in each round.
     operations: usize,
     /// Entries of the caches of strings and of larger values.
@@ -137,6 +145,7 @@ impl Scale {
         };
         Scale {
             numbers,
+            few_numbers: 100_000,
             operations,
             objects,
             pairs,
@@ -204,6 +213,7 @@ mod tests {
         let time = Duration::from_millis(20);
         let scale = Scale {
             numbers: 50_000,
+            few_numbers: 5_000,
             operations: 2000,
             objects: 20_000,
             pairs: 20_000,

@@ -13,7 +13,7 @@ const THREADS: usize = 2;
 
 /// The requests, which are the same for all subjects.
 pub(super) struct Requests {
-    population: Vec<u64>,
+    pub(super) population: Vec<u64>,
     uniform: Arc<[u64]>,
     zipf: Arc<[u64]>,
     /// One list per thread.
@@ -81,7 +81,7 @@ fn cache<S: Writable<u64, u64>>(requests: &Requests) -> Vec<Case> {
     let subject = filled::<S>(requests);
     let mut cases = reads(&subject, requests);
     cases.extend(overwrites(&subject, requests));
-    cases.extend(evictions(&subject, requests));
+    cases.push(insertions(&subject, requests));
     cases
 }
 
@@ -113,32 +113,22 @@ fn overwrites<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> V
     ]
 }
 
-/// Inserts of new keys into a full cache. The first round, which does not count, fills the headroom.
-pub(super) fn evictions<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Vec<Case> {
+/// Inserts of new keys, each timed. The first round, which does not count, fills the headroom.
+fn insertions<S: Writable<u64, u64>>(subject: &Arc<S>, requests: &Requests) -> Case {
     let operations = requests.operations;
     let headroom = with_headroom(requests.population.len()) - requests.population.len();
-    let unused_keys = move |round: usize, rounds_before: usize| {
-        let first = ((rounds_before + round) * operations) as u64;
-        (0..operations).map(move |n| unused_key(first + n as u64))
-    };
-    let (bulk, single) = (subject.clone(), subject.clone());
-    let (mut bulk_round, mut single_round) = (0, 0);
-    vec![
-        Case::new("insert-evict", S::NAME, move || {
-            if bulk_round == 0 {
-                (0..2 * headroom as u64).for_each(|n| bulk.insert(unused_key((1 << 39) + n), 1));
-            }
-            bulk_round += 1;
-            throughput::inserts(&*bulk, unused_keys(bulk_round, 0), 1)
-        }),
-        Case::new("latency-insert", S::NAME, move || {
-            single_round += 1;
-            latency::time_each(unused_keys(single_round, 1000), |key| {
-                single.insert(key, 1);
-                true
-            })
-        }),
-    ]
+    let (subject, mut round) = (subject.clone(), 0);
+    Case::new("latency-insert", S::NAME, move || {
+        if round == 0 {
+            (0..2 * headroom as u64).for_each(|n| subject.insert(unused_key((1 << 39) + n), 1));
+        }
+        round += 1;
+        let first = (round * operations) as u64;
+        latency::time_each((0..operations).map(|n| unused_key(first + n as u64)), |key| {
+            subject.insert(key, 1);
+            true
+        })
+    })
 }
 
 /// Keys in each call of the workload `get-many`.

@@ -1,6 +1,6 @@
 //! The short measurement of the engine: hits, misses, insertions and fetches of numbers, beside quick_cache and moka.
 
-use super::{Case, Plan, Scale, numbers, run_rounds, throughput};
+use super::{Case, Plan, Scale, evictions, numbers, run_rounds, throughput};
 use crate::result::Figure;
 use crate::subject::{Larder, Loading, Moka, QuickCache};
 use crate::suite::Length;
@@ -25,6 +25,7 @@ pub(in crate::suite) fn measure(length: Length, bar: &ProgressBar) -> Result<Vec
     let plan = Plan { quick: true, seed: SEED, pairs: None, traces: None };
     let scale = Scale {
         numbers: length.of(ENTRIES),
+        few_numbers: 0,
         operations: length.of(OPERATIONS),
         objects: 0,
         pairs: 0,
@@ -46,10 +47,10 @@ fn cases<S: Loading<u64, u64>>(requests: &Requests) -> Vec<Case> {
     };
     let (read, fetched, mut round) = (subject.clone(), subject.clone(), 0);
     let is_hit = |case: &Case| case.workload == "get-zipf";
-    let is_insertion = |case: &Case| case.workload == "insert-evict";
     let mut cases: Vec<Case> = numbers::reads(&subject, requests).into_iter().filter(is_hit).collect();
     cases.push(Case::new("get-absent", S::NAME, move || throughput::misses(&*read, keys(FIRST_ABSENT, 0))));
-    cases.extend(numbers::evictions(&subject, requests).into_iter().filter(is_insertion));
+    let entries = requests.population.len();
+    cases.push(evictions::insertions::<S>("insert-evict", entries, requests.operations));
     cases.push(Case::new("fetch-absent", S::NAME, move || {
         round += 1;
         throughput::fetches(&*fetched, keys(FIRST_FETCHED, round), 1)

@@ -86,6 +86,17 @@ pub(in crate::suite) fn fetches<V: Value, S: Loading<u64, V>>(
     Sample::time_per_operation(timing, operations, loads)
 }
 
+/// Gets each key, and inserts it if that misses.
+pub(super) fn gets_and_inserts<S: Writable<u64, u64>>(subject: &S, keys: &[u64]) -> Sample {
+    let request = |key: &u64| {
+        if black_box(subject.get(key)).is_none() {
+            subject.insert(*key, 1);
+        }
+    };
+    let ((), timing) = Timing::measure(|| keys.iter().for_each(request));
+    Sample::time_per_operation(timing, keys.len(), keys.len() as u64)
+}
+
 fn count_hits<K: Key, V: Value, S: Readable<K, V>>(subject: &S, keys: &[K]) -> u64 {
     keys.iter().map(|key| u64::from(black_box(subject.get(key)).is_some())).sum()
 }
