@@ -4,7 +4,7 @@ use crate::MAX_TTL;
 use crate::cache::{Cache, Settings};
 use crate::entry::Cause;
 use crate::policy::{Evictable, Policy};
-use crate::shard::{LossListener, Partition};
+use crate::shard::{Hasher, LossListener, Partition};
 use crate::time::clock::{Clock, whole_ms};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -194,6 +194,16 @@ impl<K: Hash + Eq, V> Builder<K, V> {
     /// # Errors
     /// A [`BuildError`] that names the option, its value and its range.
     pub fn build(self) -> Result<Cache<K, V>, BuildError> {
+        Ok(Cache::new(self.settings()?, Hasher::new()))
+    }
+
+    /// As [`Builder::build`]; caches with the same hasher make the same decisions.
+    #[cfg(test)]
+    pub(crate) fn build_with_hasher(self, hasher: Hasher) -> Result<Cache<K, V>, BuildError> {
+        Ok(Cache::new(self.settings()?, hasher))
+    }
+
+    fn settings(self) -> Result<Settings<K, V>, BuildError> {
         let capacity = self.capacity.ok_or(BuildError::NoCapacity)?;
         let by_weight = self.weigher.is_some();
         in_range(if by_weight { "weight" } else { "entries" }, capacity, 1, MAX_CAPACITY, "")?;
@@ -227,7 +237,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             }
         });
         let expected = known.unwrap_or(planned_weight / ASSUMED_WEIGHT);
-        Ok(Cache::new(Settings {
+        Ok(Settings {
             capacity,
             max_share: self.max_share,
             ttl_ms: self.ttl.map(whole_ms),
@@ -242,7 +252,7 @@ impl<K: Hash + Eq, V> Builder<K, V> {
             listener: self.listener,
             loss_listener: self.loss_listener,
             partitions: self.partitions,
-        }))
+        })
     }
 }
 

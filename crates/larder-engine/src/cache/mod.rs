@@ -5,6 +5,7 @@ pub(crate) mod builder;
 mod capacity;
 pub(crate) mod iter;
 pub(crate) mod many;
+mod plain;
 pub(crate) mod removals;
 pub(crate) mod room;
 pub(crate) mod steps;
@@ -82,6 +83,8 @@ struct Inner<K, V> {
     budget: Apart<Budget>,
     hasher: Hasher,
     settings: Settings<K, V>,
+    /// Whether the options leave everything to the policy: see [`plain`].
+    is_plain: bool,
     /// Whether any entry may have a deadline: if not, no operation reads the clock.
     timed: AtomicBool,
     /// Whether every shard may evict all of its entries, so that a write that waits finds room.
@@ -105,14 +108,26 @@ pub(crate) struct KeyLocation {
     pub(crate) shard: usize,
 }
 
+impl<K, V> Settings<K, V> {
+    /// Whether entries all weigh one, do not expire by default, and nobody is told of them.
+    fn are_plain(&self) -> bool {
+        self.weigher.is_none()
+            && self.ttl_ms.is_none()
+            && self.tti_ms.is_none()
+            && self.listener.is_none()
+            && self.loss_listener.is_none()
+            && self.partitions.is_none()
+    }
+}
+
 impl<K: Hash + Eq, V> Cache<K, V> {
     /// Starts the options of a cache.
     pub fn builder() -> Builder<K, V> {
         Builder::new()
     }
 
-    pub(crate) fn new(settings: Settings<K, V>) -> Self {
-        let hasher = Hasher::new();
+    pub(crate) fn new(settings: Settings<K, V>, hasher: Hasher) -> Self {
+        let is_plain = settings.are_plain();
         let expected = expected_share(settings.expected, settings.shards);
         let weighed = settings.weigher.is_some();
         let partitions = settings.partitions;
@@ -130,6 +145,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
                 shards: Locks::new((0..settings.shards).map(shard)),
                 budget: Apart(Budget::new(settings.capacity)),
                 hasher,
+                is_plain,
                 timed: AtomicBool::new(settings.ttl_ms.is_some() || settings.tti_ms.is_some()),
                 evicts_all: AtomicBool::new(settings.evictable == Evictable::All),
                 changing_evictable: Mutex::new(()),
@@ -203,8 +219,16 @@ impl<K: Hash + Eq, V> Cache<K, V> {
     ///
     /// Cost: one shard lock; evicts as many entries as the weight of the value needs.
     pub fn insert_with_ttl(&self, key: K, value: V, ttl: Ttl) -> Inserted<V> {
-        let mut removed = Removals::new(self);
         let location = self.locate(&key);
+        let (key, value) = if self.is_plain_insertion(ttl) {
+            match self.insert_plain(location, key, value) {
+                Ok(inserted) => return inserted,
+                Err(pair) => pair,
+            }
+        } else {
+            (key, value)
+        };
+        let mut removed = Removals::new(self);
         let write = Write::of(self, location, key, value, ttl, self.now_for(ttl));
         let mut shard = self.lock(location);
         shard.prefetch(location.hash);

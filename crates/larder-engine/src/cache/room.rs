@@ -90,7 +90,7 @@ impl<K: Hash + Eq, V> Cache<K, V> {
 
     /// A shard that has less does not evict its own entries for one that weighs `needed`.
     #[inline]
-    fn low_share(&self, needed: u64) -> u64 {
+    pub(super) fn low_share(&self, needed: u64) -> u64 {
         let fair = self.fair_share(needed);
         fair - fair / TOLERATED_LACK
     }

@@ -41,6 +41,11 @@ impl<K, V> Flights<K, V> {
         Flights { loads: HashTable::new(), examined: Examined::default() }
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
     /// The load of `key`.
     pub(crate) fn get<Q: Equivalent<K> + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<Flight<V>>> {
         let found =

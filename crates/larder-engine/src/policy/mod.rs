@@ -208,17 +208,19 @@ impl Queues {
     }
 }
 
+/// Evaluates an expression for the queues of whichever policy it is: all of its calls know their type.
 macro_rules! each {
-    ($self:ident, $queues:ident => $call:expr) => {
+    ($self:expr, $queues:ident => $call:expr) => {
         match $self {
-            Queues::Ctd($queues) => $call,
-            Queues::S3Fifo($queues) => $call,
-            Queues::Lru($queues) => $call,
-            Queues::Fifo($queues) => $call,
-            Queues::Random($queues) => $call,
+            $crate::policy::Queues::Ctd($queues) => $call,
+            $crate::policy::Queues::S3Fifo($queues) => $call,
+            $crate::policy::Queues::Lru($queues) => $call,
+            $crate::policy::Queues::Fifo($queues) => $call,
+            $crate::policy::Queues::Random($queues) => $call,
         }
     };
 }
+pub(crate) use each;
 
 impl Queues {
     pub(crate) fn on_hit(&self) -> OnHit {

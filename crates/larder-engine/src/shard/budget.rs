@@ -44,6 +44,12 @@ impl Budget {
         self.free.load(Ordering::Acquire).min(0).unsigned_abs()
     }
 
+    /// Whether nothing is free.
+    #[inline]
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.free.load(Ordering::Acquire) <= 0
+    }
+
     /// Reserves `weight` if that much is free.
     pub(crate) fn reserve(&self, weight: u64) -> bool {
         let Ok(weight) = i64::try_from(weight) else { return false };

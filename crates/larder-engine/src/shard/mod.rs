@@ -14,6 +14,7 @@ pub(crate) mod budget;
 mod memory;
 mod misses;
 mod partitions;
+mod plain;
 mod prefetch;
 mod queued;
 mod removed;

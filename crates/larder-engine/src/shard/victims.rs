@@ -10,12 +10,12 @@ use crate::policy::{Entries, Evictable};
 use std::hash::{BuildHasher, Hash};
 
 /// The entries as the policy sees them.
-struct View<'a, K, V> {
-    table: &'a mut Table,
-    records: &'a Records<K, V>,
-    timing: Option<&'a Timing>,
-    hasher: &'a Hasher,
-    now: u64,
+pub(super) struct View<'a, K, V> {
+    pub(super) table: &'a mut Table,
+    pub(super) records: &'a Records<K, V>,
+    pub(super) timing: Option<&'a Timing>,
+    pub(super) hasher: &'a Hasher,
+    pub(super) now: u64,
 }
 
 impl<K: Hash, V> Entries for View<'_, K, V> {

@@ -52,8 +52,12 @@ impl Random {
 
 /// One operation. The value is the weight, and some entries weigh nothing.
 fn operate(cache: &Cache<Key, u32>, random: &mut Random, keys: u32) {
-    let (key, value) = (Key(random.below(keys)), random.below(4));
     let ttl = if random.below(2) == 0 { Ttl::Never } else { Ttl::After(Duration::from_secs(60)) };
+    operate_with(cache, random, keys, ttl);
+}
+
+fn operate_with(cache: &Cache<Key, u32>, random: &mut Random, keys: u32, ttl: Ttl) {
+    let (key, value) = (Key(random.below(keys)), random.below(4));
     match random.below(12) {
         0..6 => _ = cache.insert_with_ttl(key, value, ttl),
         6 => _ = cache.get(&key),
@@ -94,6 +98,32 @@ fn key_that_panics_leaves_structure_and_budget_exact() {
                 assert_eq!(cache.weight(), 0, "{policy:?}, {evictable:?}");
             }
             assert!(panics > 300, "{panics} panics prove nothing");
+        }
+    }
+}
+
+/// Without weights and deadlines, an insertion into a full cache takes a short path.
+#[test]
+fn key_that_panics_on_the_short_path_leaves_structure_and_budget_exact() {
+    for (seed, policy) in Policy::ALL.into_iter().enumerate() {
+        for shards in [1, 4] {
+            let (mut random, mut panics) = (Random(seed as u64), 0);
+            let cache = Cache::builder().entries(200).policy(policy).shards(shards).build();
+            let cache = cache.expect("valid options");
+            (0..400).for_each(|key| _ = cache.insert(Key(key), 0));
+            for _ in 0..5_000 {
+                CALLS.set((random.below(2) == 0).then(|| random.below(4)));
+                let operation = || operate_with(&cache, &mut random, 400, Ttl::Never);
+                panics += u32::from(catch_unwind(AssertUnwindSafe(operation)).is_err());
+                CALLS.set(None);
+                if random.below(20) == 0 {
+                    cache.validate_exactly();
+                }
+            }
+            cache.validate_exactly();
+            assert!(panics > 500, "{panics} panics prove nothing");
+            cache.clear();
+            assert_eq!((cache.len(), cache.weight()), (0, 0), "{policy:?}, {shards} shards");
         }
     }
 }

@@ -159,7 +159,7 @@ impl Table {
     /// of the cache it doubles instead, and ends where they need it: most caches become full.
     pub(crate) fn growth_target(&self, expected: usize, is_bound: bool) -> Option<usize> {
         let now = self.groups.len();
-        if self.len < now * MAX_MEAN_ENTRIES {
+        if self.len < self.bound() {
             return None;
         }
         let in_the_end = expected.div_ceil(MAX_MEAN_ENTRIES);
@@ -171,6 +171,18 @@ impl Table {
         } else {
             next.min(in_the_end)
         })
+    }
+
+    /// Whether an entry can take the place of another one, without growth.
+    #[inline]
+    pub(crate) fn has_room_after_removal(&self) -> bool {
+        self.len <= self.bound()
+    }
+
+    /// With so many entries the table grows before the next one.
+    #[inline]
+    fn bound(&self) -> usize {
+        self.groups.len() * MAX_MEAN_ENTRIES
     }
 
     /// A hash for which [`Table::allocate`] does the same as for that of the entry in a slot, whose rank is `rank`.
