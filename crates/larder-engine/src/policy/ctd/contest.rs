@@ -29,7 +29,8 @@ const LEARNING_RATE: f32 = 0.05;
 const MAX_WEIGHT: f32 = 3.0;
 
 /// One observation for this many entries, and at least `MIN_OBSERVATIONS`. About as many contests as there are entries
-/// pass before an observation is replaced: this is how far ahead the contest looks.
+/// pass before an observation is replaced: this is how far ahead the contest looks. A contest is observed if the rank of its loser
+/// is one of the sample, so most insertions and contests read no observation.
 const ENTRIES_PER_OBSERVATION: usize = 16;
 const MIN_OBSERVATIONS: usize = 64;
 
@@ -94,14 +95,12 @@ pub(super) struct Contest {
     weights: [f32; 2 * LEAD_COUNT],
     /// By the rank of the key that left; empty until the first eviction.
     observations: Box<[Observation]>,
+    /// Over how many indices the ranks are spread: those that lie beyond the observations are not of the sample.
+    indices: u64,
     /// For how many more evictions `learn` looks for keepers that were used.
     looks: usize,
     /// The index of an observation whose loser was inserted again.
     returned: Option<usize>,
-    /// One in this many contests is observed.
-    sampled_of: u64,
-    /// The state of the random choice.
-    random: u64,
 }
 
 impl Contest {
@@ -113,9 +112,8 @@ impl Contest {
             weights: weights.try_into().expect("one weight for each class"),
             observations: Box::default(),
             looks: 0,
+            indices: 0,
             returned: None,
-            sampled_of: 1,
-            random: 0x2545_f491_4f6c_dd1d,
         }
     }
 
@@ -124,7 +122,7 @@ impl Contest {
         let count = (entries / ENTRIES_PER_OBSERVATION).max(MIN_OBSERVATIONS);
         self.observations = vec![NOTHING; count].into();
         self.returned = None;
-        self.sampled_of = (entries / count).max(1) as u64;
+        self.indices = (count * (entries / count).max(1)) as u64;
         self.looks = entries;
     }
 
@@ -157,10 +155,7 @@ impl Contest {
         keeper: Queued,
         loser: Queued,
     ) {
-        if !self.is_sampled() {
-            return;
-        }
-        let index = self.index(loser.rank);
+        let Some(index) = self.index(loser.rank) else { return };
         self.settle(entries, index, false);
         entries.set_mark(keeper.slot, entries.mark(keeper.slot) & !USED);
         self.observations[index] = Observation {
@@ -172,35 +167,29 @@ impl Contest {
         };
     }
 
-    /// Whether to observe this contest: at random, because a fixed stride might follow a loop (Xorshift, George Marsaglia,
-    /// "Xorshift RNGs", 2003).
-    fn is_sampled(&mut self) -> bool {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        ((self.random >> 32) * self.sampled_of) >> 32 == 0
-    }
-
     /// Prefetches what the insertion of a key of this rank reads.
     #[inline]
     pub(super) fn prefetch(&self, rank: u32) {
-        prefetch_element(&self.observations, self.index(rank));
+        if let Some(index) = self.index(rank) {
+            prefetch_element(&self.observations, index);
+        }
     }
 
     /// A key was inserted. If it had to leave in an observed contest, the next call of `learn` settles that contest: only
     /// then are the entries accessible.
     #[inline]
     pub(super) fn inserted(&mut self, rank: u32) {
-        if self.awaits(rank) {
-            self.returned = Some(self.index(rank));
+        if let Some(index) = self.awaits(rank) {
+            self.returned = Some(index);
         }
     }
 
-    /// Whether a key of this rank had to leave in an observed contest whose outcome is open.
+    /// The index of the observation whose outcome is open, if a key of this rank had to leave in one.
     #[inline]
-    pub(super) fn awaits(&self, rank: u32) -> bool {
-        let observation = self.observations.get(self.index(rank));
-        observation.is_some_and(|observation| observation.keeper != NONE && observation.loser == rank)
+    pub(super) fn awaits(&self, rank: u32) -> Option<usize> {
+        let index = self.index(rank)?;
+        let observation = self.observations[index];
+        (observation.keeper != NONE && observation.loser == rank).then_some(index)
     }
 
     /// Learns from the key that was inserted again; at the start, also from a keeper that was used.
@@ -246,9 +235,11 @@ impl Contest {
         }
     }
 
+    /// Where a contest is observed that a key of this rank has lost; `None` if it is not of the sample.
     #[inline]
-    fn index(&self, rank: u32) -> usize {
+    fn index(&self, rank: u32) -> Option<usize> {
         let mixed = u64::from(rank).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
-        ((mixed * self.observations.len() as u64) >> 32) as usize
+        let index = ((mixed * self.indices) >> 32) as usize;
+        (index < self.observations.len()).then_some(index)
     }
 }

@@ -128,17 +128,31 @@ fn entry_that_has_left_was_not_first() {
 #[test]
 fn used_keeper_of_an_early_contest_is_seen_before_the_loser_returns() {
     let (mut lesson, tie) = (Lesson::new(), Class::of(0, false));
-    lesson.contest.resize(64 * 16);
     for _ in 0..12 {
+        lesson.contest.resize(64);
         lesson.entries.marks = [IN_MAIN; 8];
-        while !lesson.contest.awaits(lesson.entries.rank(2)) {
-            lesson.observe(tie, true);
-        }
+        lesson.observe(tie, true);
+        assert!(lesson.contest.awaits(lesson.entries.rank(2)).is_some());
         lesson.entries.marks[1] |= USED;
         (0..64).for_each(|_| lesson.contest.learn(&lesson.entries));
-        assert!(!lesson.contest.awaits(lesson.entries.rank(2)), "the newcomer that stayed was used");
+        assert_eq!(lesson.contest.awaits(lesson.entries.rank(2)), None, "the newcomer that stayed was used");
     }
     assert!(lesson.contest.admits(tie));
+}
+
+/// By the rank of the loser, so that its return is looked for only where it can be found.
+#[test]
+fn contests_of_one_loser_in_sixteen_are_observed() {
+    let (mut lesson, tie) = (Lesson::new(), Class::of(0, false));
+    lesson.contest.resize(64 * 16);
+    let keeper = lesson.entries.entry(1);
+    let observed =
+        (0..4096u32).map(|n| Queued { slot: 2, rank: n.wrapping_mul(0x9e37_79b9) }).filter(|loser| {
+            lesson.contest.observe(&mut lesson.entries, tie, true, keeper, *loser);
+            lesson.contest.awaits(loser.rank).is_some()
+        });
+    let observed = observed.count();
+    assert!((192..320).contains(&observed), "{observed} of 4096");
 }
 
 #[test]
