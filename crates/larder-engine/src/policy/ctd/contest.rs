@@ -33,6 +33,9 @@ const MAX_WEIGHT: f32 = 3.0;
 /// is one of the sample, so most insertions and contests read no observation.
 const ENTRIES_PER_OBSERVATION: usize = 16;
 const MIN_OBSERVATIONS: usize = 64;
+/// After so many observed contests the sample loses its first ranks and gets the next ones. Were it the same for ever, few keys
+/// would speak for all, which differ where a pattern repeats. They stay long enough that few observations end early.
+const CONTESTS_PER_STEP: u32 = 4;
 
 /// One of the pair.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +98,12 @@ pub(super) struct Contest {
     weights: [f32; 2 * LEAD_COUNT],
     /// By the rank of the key that left; empty until the first eviction.
     observations: Box<[Observation]>,
-    /// Over how many indices the ranks are spread: those that lie beyond the observations are not of the sample.
-    indices: u64,
+    /// Over how many places the ranks are spread. The sample are the ranks of as many places as there are observations, from
+    /// `first` on.
+    places: usize,
+    first: usize,
+    /// The contests observed since the sample changed.
+    observed: u32,
     /// For how many more evictions `learn` looks for keepers that were used.
     looks: usize,
     /// The index of an observation whose loser was inserted again.
@@ -112,7 +119,9 @@ impl Contest {
             weights: weights.try_into().expect("one weight for each class"),
             observations: Box::default(),
             looks: 0,
-            indices: 0,
+            places: 0,
+            first: 0,
+            observed: 0,
             returned: None,
         }
     }
@@ -122,7 +131,7 @@ impl Contest {
         let count = (entries / ENTRIES_PER_OBSERVATION).max(MIN_OBSERVATIONS);
         self.observations = vec![NOTHING; count].into();
         self.returned = None;
-        self.indices = (count * (entries / count).max(1)) as u64;
+        (self.places, self.first) = (count * (entries / count).max(1), 0);
         self.looks = entries;
     }
 
@@ -165,6 +174,19 @@ impl Contest {
             class,
             admitted,
         };
+        self.observed += 1;
+        if self.observed == CONTESTS_PER_STEP {
+            self.change_sample(entries);
+        }
+    }
+
+    /// Ends the observation of the first place of the sample, in favour of the next place.
+    fn change_sample(&mut self, entries: &impl Entries) {
+        self.observed = 0;
+        if self.places > self.observations.len() {
+            self.settle(entries, self.first % self.observations.len(), false);
+            self.first = (self.first + 1) % self.places;
+        }
     }
 
     /// Prefetches what the insertion of a key of this rank reads.
@@ -239,7 +261,10 @@ impl Contest {
     #[inline]
     fn index(&self, rank: u32) -> Option<usize> {
         let mixed = u64::from(rank).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
-        let index = ((mixed * self.indices) >> 32) as usize;
-        (index < self.observations.len()).then_some(index)
+        let place = ((mixed * self.places as u64) >> 32) as usize;
+        let behind_first = if place < self.first { place + self.places } else { place } - self.first;
+        // The place behind the last of the sample has the index of the first. The number of places is a multiple of that of
+        // observations.
+        (behind_first < self.observations.len()).then(|| place % self.observations.len())
     }
 }

@@ -140,19 +140,30 @@ fn used_keeper_of_an_early_contest_is_seen_before_the_loser_returns() {
     assert!(lesson.contest.admits(tie));
 }
 
-/// By the rank of the loser, so that its return is looked for only where it can be found.
+/// Whether the contest that each of these ranks loses to 1 is observed.
+fn observed(lesson: &mut Lesson, ranks: impl Iterator<Item = u32>) -> Vec<bool> {
+    let (tie, keeper) = (Class::of(0, false), lesson.entries.entry(1));
+    let is_observed = |rank| {
+        lesson.contest.observe(&mut lesson.entries, tie, true, keeper, Queued { slot: 2, rank });
+        lesson.contest.awaits(rank).is_some()
+    };
+    ranks.map(is_observed).collect()
+}
+
 #[test]
-fn contests_of_one_loser_in_sixteen_are_observed() {
-    let (mut lesson, tie) = (Lesson::new(), Class::of(0, false));
+fn contests_of_one_loser_in_sixteen_are_observed_and_each_has_its_turn() {
+    let mut lesson = Lesson::new();
     lesson.contest.resize(64 * 16);
-    let keeper = lesson.entries.entry(1);
-    let observed =
-        (0..4096u32).map(|n| Queued { slot: 2, rank: n.wrapping_mul(0x9e37_79b9) }).filter(|loser| {
-            lesson.contest.observe(&mut lesson.entries, tie, true, keeper, *loser);
-            lesson.contest.awaits(loser.rank).is_some()
-        });
-    let observed = observed.count();
-    assert!((192..320).contains(&observed), "{observed} of 4096");
+    let ranks = || (0..4096u32).map(|n| n.wrapping_mul(0x9e37_79b9));
+    let mut ever = vec![false; 4096];
+    for _ in 0..32 {
+        let now = observed(&mut lesson, ranks());
+        let count = now.iter().filter(|is_observed| **is_observed).count();
+        assert!((128..384).contains(&count), "{count} of 4096");
+        ever.iter_mut().zip(now).for_each(|(ever, now)| *ever |= now);
+    }
+    let never = ever.iter().filter(|is_observed| !**is_observed).count();
+    assert!(never < 100, "{never} of 4096 were never observed");
 }
 
 #[test]
