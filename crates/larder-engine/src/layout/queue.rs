@@ -125,13 +125,18 @@ impl Queue {
 
     #[inline]
     pub(crate) fn push_back(&mut self, slots: &mut Slots, entry: Queued) {
+        self.append(slots, entry);
+        self.len += 1;
+        self.weight += slots.weight(entry.slot);
+    }
+
+    #[inline]
+    fn append(&mut self, slots: &mut Slots, entry: Queued) {
         if self.span as usize == self.ring.len() {
             self.compact(slots);
         }
         self.place(slots, self.index(self.span), entry);
         self.span += 1;
-        self.len += 1;
-        self.weight += slots.weight(entry.slot);
     }
 
     /// Removes the entry of a slot.
@@ -139,6 +144,11 @@ impl Queue {
     pub(crate) fn unlink(&mut self, slots: &Slots, slot: u32) {
         self.len -= 1;
         self.weight -= slots.weight(slot);
+        self.detach(slots, slot);
+    }
+
+    #[inline]
+    fn detach(&mut self, slots: &Slots, slot: u32) {
         // Most entries leave at the front, whose index is known.
         if self.ring.get(self.head) == slot {
             self.advance();
@@ -165,8 +175,8 @@ impl Queue {
     /// Moves an entry to the back.
     #[inline]
     pub(crate) fn requeue(&mut self, slots: &mut Slots, entry: Queued) {
-        self.unlink(slots, entry.slot);
-        self.push_back(slots, entry);
+        self.detach(slots, entry.slot);
+        self.append(slots, entry);
     }
 
     /// Moves the entry of a slot to the back.
@@ -214,12 +224,14 @@ impl Queue {
         let capacity = (least + least / 2).min(for_all_slots).max(sizes::at_least(least));
         let mut ring = Packed::new(capacity, slots.width());
         let mut ranks = Array::filled(capacity, 0);
+        let mut end = 0;
         for (index, entry) in (0..).zip(self.iter()) {
+            end = index + 1;
             slots.set_queue_index(entry.slot, index);
             ring.set(index, entry.slot);
             ranks[index as usize] = entry.rank;
         }
-        (self.ring, self.ranks, self.head, self.span) = (ring, ranks, 0, self.len);
+        (self.ring, self.ranks, self.head, self.span) = (ring, ranks, 0, end);
     }
 
     /// Moves the entries towards the front.
@@ -234,7 +246,7 @@ impl Queue {
             }
             end += 1;
         }
-        self.span = self.len;
+        self.span = end;
     }
 }
 

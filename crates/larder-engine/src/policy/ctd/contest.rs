@@ -46,9 +46,10 @@ pub(super) struct Contestant {
 }
 
 impl Contestant {
+    /// An entry with this mark.
     #[inline]
-    pub(super) fn of(entries: &impl Entries, entry: Queued) -> Self {
-        Contestant { entry, hits: entries.mark(entry.slot) & MAX_HITS }
+    pub(super) fn new(entry: Queued, mark: u8) -> Self {
+        Contestant { entry, hits: mark & MAX_HITS }
     }
 }
 

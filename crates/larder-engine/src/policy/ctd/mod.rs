@@ -176,19 +176,22 @@ impl Ctd {
     }
 
     /// The entry that the CLOCK hand stops at.
+    ///
+    /// The mark of an entry is read once for all that its contest needs: it lies in a group of the table that a contest reads
+    /// for nothing else.
     #[inline]
     fn main_victim(
         &mut self,
         slots: &mut Slots,
         entries: &mut impl Entries,
         keep: Option<u32>,
-    ) -> Option<Queued> {
+    ) -> Option<Contestant> {
         for _ in 0..MAX_SECOND_CHANCES {
             let resident = self.main.front()?;
             let mark = entries.mark(resident.slot);
             let has_hits = mark & MAX_HITS != 0;
             if Some(resident.slot) != keep && (!has_hits || entries.is_due(resident.slot)) {
-                return Some(resident);
+                return Some(Contestant::new(resident, mark));
             }
             if has_hits {
                 entries.set_mark(resident.slot, IN_MAIN | USED);
@@ -197,7 +200,8 @@ impl Ctd {
             self.prefetch_ahead(&self.main, slots, entries);
             self.main.requeue(slots, resident);
         }
-        self.main.front_but(slots, keep)
+        let resident = self.main.front_but(slots, keep)?;
+        Some(Contestant::new(resident, entries.mark(resident.slot)))
     }
 
     /// Decides which of two entries leaves: the newcomer at the end of the window, or the resident under the hand. A
@@ -206,12 +210,12 @@ impl Ctd {
         &mut self,
         slots: &mut Slots,
         entries: &mut impl Entries,
-        (newcomer, resident): (Queued, Queued),
+        (newcomer, newcomer_mark): (Queued, u8),
+        resident: Contestant,
         main_has_room: bool,
     ) -> Option<Queued> {
-        let uses = self.count(newcomer.rank, uncounted_uses(entries.mark(newcomer.slot)));
-        let newcomer = Contestant::of(entries, newcomer);
-        let resident = Contestant::of(entries, resident);
+        let uses = self.count(newcomer.rank, uncounted_uses(newcomer_mark));
+        let newcomer = Contestant::new(newcomer, newcomer_mark);
         if entries.is_due(resident.entry.slot) {
             self.promote(slots, entries, newcomer.entry);
             return Some(resident.entry);
@@ -318,26 +322,29 @@ impl Evict for Ctd {
         let mut promotions = 0;
         loop {
             let resident = self.main_victim(slots, entries, keep);
-            let Some(candidate) = self.window.front_but(slots, keep) else { return resident };
+            let Some(candidate) = self.window.front_but(slots, keep) else {
+                return resident.map(|resident| resident.entry);
+            };
             if entries.is_due(candidate.slot) {
                 return Some(candidate);
             }
+            let mark = entries.mark(candidate.slot);
             let rest_of_window = self.window.weight() - slots.weight(candidate.slot);
             let main_has_room = rest_of_window >= window_target && promotions < MAX_PROMOTIONS;
             promotions += 1;
             let lacks_much =
                 resident.is_none() || rest_of_window.saturating_sub(window_target) > held / MAX_LACK;
             if main_has_room && lacks_much {
-                self.count(candidate.rank, uncounted_uses(entries.mark(candidate.slot)));
+                self.count(candidate.rank, uncounted_uses(mark));
                 self.promote(slots, entries, candidate);
                 continue;
             }
             let Some(resident) = resident else { return Some(candidate) };
             if self.window.weight() + incoming <= window_target {
-                return Some(resident);
+                return Some(resident.entry);
             }
             self.prefetch_ahead(&self.window, slots, entries);
-            let loser = self.decide(slots, entries, (candidate, resident), main_has_room);
+            let loser = self.decide(slots, entries, (candidate, mark), resident, main_has_room);
             if loser.is_some() {
                 return loser;
             }
