@@ -1,6 +1,8 @@
 //! The types of the API: views of entries, times to live, and outcomes of operations.
 
 use crate::time::clock::Clock;
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 /// The time to live of an entry, given when it is stored.
@@ -54,11 +56,10 @@ impl<V> Inserted<V> {
 }
 
 /// The reason why an entry was not stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The entry is heavier than [`crate::Builder::max_share`] allows.
-    #[error("weight {weight} is above the limit of {limit} for one entry")]
     TooHeavy {
         /// The weight of the entry, in the cache's unit.
         weight: u64,
@@ -69,9 +70,21 @@ pub enum Refusal {
     /// little. Under [`Evictable::All`](crate::Evictable::All) the reason is one of these: the capacity was lowered below
     /// the weight of the entry meanwhile; or for about a second closures that do not end have locked all shards that could
     /// make room.
-    #[error("no room could be made")]
     NoRoom,
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::TooHeavy { weight, limit } => {
+                write!(f, "weight {weight} is above the limit of {limit} for one entry")
+            }
+            Refusal::NoRoom => f.write_str("no room could be made"),
+        }
+    }
+}
+
+impl Error for Refusal {}
 
 /// The five causes of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -46,6 +46,7 @@ pub mod freshness;
 mod layout;
 mod load;
 mod lock;
+mod mutex;
 mod policy;
 pub mod raw;
 mod shard;

@@ -11,6 +11,7 @@ mod fork;
 mod layout;
 mod load;
 mod lock;
+mod mutex;
 mod policy;
 mod raw;
 mod shard;

@@ -299,14 +299,12 @@ impl<K, V> std::fmt::Debug for Builder<K, V> {
 }
 
 /// The reason why a cache could not be built.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Neither `entries` nor `weight` was called.
-    #[error("a cache needs a capacity: call entries() or weight()")]
     NoCapacity,
     /// A number lies outside its range.
-    #[error("{option} is {value}{}; it must be from {least} to {most}{}", after_number(.unit), after_number(.unit))]
     Range {
         /// The name of the option.
         option: &'static str,
@@ -320,9 +318,25 @@ pub enum BuildError {
         unit: &'static str,
     },
     /// `max_share` lies outside its range.
-    #[error("max_share is {0}; it must be above 0 and at most 1")]
     Share(f64),
     /// `jitter` lies outside its range.
-    #[error("jitter is {0}; it must be from 0 to 1")]
     Jitter(f32),
 }
+
+impl std::fmt::Display for BuildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BuildError::NoCapacity => f.write_str("a cache needs a capacity: call entries() or weight()"),
+            BuildError::Range { option, value, least, most, unit } => {
+                let unit = after_number(unit);
+                write!(f, "{option} is {value}{unit}; it must be from {least} to {most}{unit}")
+            }
+            BuildError::Share(share) => {
+                write!(f, "max_share is {share}; it must be above 0 and at most 1")
+            }
+            BuildError::Jitter(jitter) => write!(f, "jitter is {jitter}; it must be from 0 to 1"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -109,7 +109,7 @@ mod mapping {
     //! Mappings, and what takes their place when the system allows no more of them.
 
     use super::{Layout, NonNull, allocate, dealloc};
-    use parking_lot::Mutex;
+    use crate::mutex::Mutex;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
     /// The addresses of arrays that were to be mappings and are not.

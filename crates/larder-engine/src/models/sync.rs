@@ -28,7 +28,7 @@ pub(crate) fn thread_id() -> usize {
     ME.with(|me| *me)
 }
 
-/// A lock without poisoning, as `parking_lot` has it.
+/// A lock without poisoning, as `src/mutex.rs` has it.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

@@ -17,7 +17,7 @@ pub(crate) fn thread_id() -> usize {
     ME.with(|me| std::ptr::from_ref(me) as usize)
 }
 
-/// A lock without poisoning, as `parking_lot` has it.
+/// A lock without poisoning, as `src/mutex.rs` has it.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 

@@ -13,7 +13,7 @@
 //! Zhewei Wei, Ke Yi: "Mergeable Summaries", PODS 2012, <https://doi.org/10.1145/2213556.2213562>: counts and errors are
 //! added, and a key without a counter in one of them may have occurred there as often as that one's lowest count says.
 
-use parking_lot::Mutex;
+use crate::mutex::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::BuildHasher;

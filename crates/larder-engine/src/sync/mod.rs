@@ -4,9 +4,9 @@
 mod barrier;
 mod parking;
 
+pub(crate) use crate::mutex::Mutex;
 pub(crate) use barrier::{heavy_barrier, light_barrier};
 pub(crate) use parking::{Outcome, Parking};
-pub(crate) use parking_lot::Mutex;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::thread::park_timeout;

@@ -1,7 +1,7 @@
 //! The capacity is never exceeded, and stored entries can be read.
 
+use crate::mutex::Mutex;
 use crate::{BuildError, Builder, Cache, Inserted, Policy, Refusal};
-use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -443,7 +443,7 @@ fn waker_dropped_or_replaced_may_use_the_load() {
     let ticket = lead(&cache, 1);
     let drops = Arc::new(AtomicUsize::new(0));
     let waker = || {
-        let (other, drops) = (parking_lot::Mutex::new(follow(&cache, 1)), drops.clone());
+        let (other, drops) = (crate::mutex::Mutex::new(follow(&cache, 1)), drops.clone());
         let polls = move || {
             drops.fetch_add(1, Ordering::SeqCst);
             assert!(poll(&mut other.lock()).is_pending());

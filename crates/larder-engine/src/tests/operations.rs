@@ -1,7 +1,7 @@
 //! The result and the effect of each operation.
 
+use crate::mutex::Mutex;
 use crate::{Cache, Cause, Clock, Inserted, Op, Policy, Ttl};
-use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

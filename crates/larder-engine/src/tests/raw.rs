@@ -1,8 +1,8 @@
 //! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
+use crate::mutex::Mutex;
 use crate::raw::{Cache, Entry, Key, Measurement, Record, UpdateOp, ValueMut};
 use crate::{Clock, Evictable, Op, Refusal, Ttl};
-use parking_lot::Mutex;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -51,7 +51,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
     CrateLayers {
         name: "larder-engine",
         layers: &[
-            ("basics", &["fork", "freshness", "sync"]),
+            ("basics", &["fork", "freshness", "mutex", "sync"]),
             ("layout", &["layout", "lock", "stats"]),
             ("time", &["entry", "time"]),
             ("policy", &["policy"]),

@@ -6,7 +6,7 @@
 use super::classes::{CLASSES, Class};
 use super::range::Range;
 use super::{GRANULE, PAGE_BYTES, poison};
-use parking_lot::Mutex;
+use crate::mutex::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 const GRANULES_PER_PAGE: u32 = (PAGE_BYTES / GRANULE) as u32;

@@ -86,9 +86,16 @@ unsafe impl<O: Send> Send for Record<O> {}
 unsafe impl<O: Sync> Sync for Record<O> {}
 
 /// A record would be longer than an allocation may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the record is longer than an allocation may be")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the record is longer than an allocation may be")
+    }
+}
+
+impl std::error::Error for TooLong {}
 
 /// The offsets in a block.
 #[derive(Clone, Copy)]
