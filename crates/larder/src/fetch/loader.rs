@@ -66,8 +66,8 @@ impl<V> LoadCx<V> {
 
     /// Adds a tag to this value, at any time during the load: an invalidation of the tag since the start of the load
     /// also invalidates the value.
-    pub fn tag(&self, tag: impl Into<Box<str>>) {
-        self.options.lock().tags.push(tag.into());
+    pub fn tag(&self, tag: impl AsRef<str>) {
+        self.options.lock().tags.push(tag.as_ref().into());
     }
 
     /// Returns this value to its callers and stores it in no tier.
@@ -124,7 +124,7 @@ impl<K: ?Sized, V> BulkCx<K, V> {
     }
 
     /// Adds a tag to each value: its invalidation invalidates all of them.
-    pub fn tag(&self, tag: impl Into<Box<str>>) {
+    pub fn tag(&self, tag: impl AsRef<str>) {
         self.all.tag(tag);
     }
 

@@ -141,8 +141,8 @@ where
     }
 
     /// Adds a tag to a loaded value.
-    pub fn tag(mut self, tag: impl Into<Box<str>>) -> Self {
-        self.options.get_or_insert_default().tags.push(tag.into());
+    pub fn tag(mut self, tag: impl AsRef<str>) -> Self {
+        self.options.get_or_insert_default().tags.push(tag.as_ref().into());
         self
     }
 

@@ -57,8 +57,8 @@ where
     }
 
     /// Adds a tag to each loaded value.
-    pub fn tag(mut self, tag: impl Into<Box<str>>) -> Self {
-        self.tags.push(tag.into());
+    pub fn tag(mut self, tag: impl AsRef<str>) -> Self {
+        self.tags.push(tag.as_ref().into());
         self
     }
 

@@ -178,12 +178,13 @@ impl Cache {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn invalidate_tags<T: Into<Box<str>>>(
+    pub async fn invalidate_tags<T: AsRef<str>>(
         &self,
         tags: impl IntoIterator<Item = T>,
         how: Invalidation,
     ) -> Result<Reach, CacheError> {
-        self.coordinator.invalidate_tags(tags.into_iter().map(Into::into).collect(), how).await
+        let tags = tags.into_iter().map(|tag| tag.as_ref().into()).collect();
+        self.coordinator.invalidate_tags(tags, how).await
     }
 
     /// Invalidates all entries of this namespace, or of this part of it and the parts below, in both tiers and on every

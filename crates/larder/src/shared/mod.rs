@@ -141,12 +141,12 @@ impl SharedView {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn invalidate_tags<T: Into<Box<str>>>(
+    pub async fn invalidate_tags<T: AsRef<str>>(
         &self,
         tags: impl IntoIterator<Item = T>,
         how: Invalidation,
     ) -> Result<Reach, CacheError> {
-        self.coordinator().invalidate_tags(tags.into_iter().map(Into::into).collect(), how).await
+        self.coordinator().invalidate_tags(boxed(tags), how).await
     }
 
     /// As [`SharedView::invalidate_tags`] without waiting for Redis: in effect on this node when it returns, and elsewhere
@@ -157,12 +157,12 @@ impl SharedView {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn spawn_invalidation<T: Into<Box<str>>>(
+    pub fn spawn_invalidation<T: AsRef<str>>(
         &self,
         tags: impl IntoIterator<Item = T>,
         how: Invalidation,
     ) -> Result<(), CacheError> {
-        self.coordinator().spawn_invalidation(tags.into_iter().map(Into::into).collect(), how)
+        self.coordinator().spawn_invalidation(boxed(tags), how)
     }
 
     /// Invalidates all entries of this view, on every node. Cost: one round trip to Redis.
@@ -233,4 +233,8 @@ impl std::fmt::Debug for Listening {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Listening")
     }
+}
+
+fn boxed<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Vec<Box<str>> {
+    tags.into_iter().map(|tag| tag.as_ref().into()).collect()
 }

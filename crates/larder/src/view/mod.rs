@@ -47,8 +47,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
     }
 
     /// The same view with a tag for each of its entries.
-    pub fn with_tag(self, tag: impl Into<Box<str>>) -> Self {
-        self.with(|config| config.tags.push(tag.into()))
+    pub fn with_tag(self, tag: impl AsRef<str>) -> Self {
+        self.with(|config| config.tags.push(tag.as_ref().into()))
     }
 
     /// The same view with another schema number. Increase it when the meaning of `V` changes and its type does not:

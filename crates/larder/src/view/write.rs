@@ -46,8 +46,8 @@ impl WriteOptions {
     }
 
     /// Adds a tag to the value.
-    pub fn tag(mut self, tag: impl Into<Box<str>>) -> Self {
-        self.tags.push(tag.into());
+    pub fn tag(mut self, tag: impl AsRef<str>) -> Self {
+        self.tags.push(tag.as_ref().into());
         self
     }
 }

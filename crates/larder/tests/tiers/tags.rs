@@ -9,7 +9,7 @@ use std::time::Duration;
 async fn tagged(view: &View<str, u32>, key: &str, tag: &str, value: u32) -> u32 {
     let tag = tag.to_owned();
     let loader = move |cx: LoadCx<u32>| async move {
-        cx.tag(tag);
+        cx.tag(&tag);
         Ok(value)
     };
     *view.fetch(key).load(loader).await.expect("loads")
