@@ -24,14 +24,24 @@ use tokio::time::{Instant, timeout_at};
 /// How many times a key is looked up again because it changed between the lookup and the lease.
 const MAX_LOOKUPS: usize = 4;
 
-/// A key of a batch.
+/// A key of a batch, from its lookup to the end of its load.
+///
+/// `ticket` and `answer` end apart: after the soft timeout the caller has its answer, and the load goes on for the tiers. A
+/// lookup sets `condition` and `reload` together. With [`Reload::Leased`] and [`Reload::Elsewhere`] the value in Redis is
+/// still there, and the condition compares it: the lease only decides who loads. So the condition of a value that is loaded
+/// elsewhere is right for this node too, if the other one takes too long.
 pub(crate) struct PendingKey<V, E> {
     pub(crate) redis_key: Vec<u8>,
-    /// `None` once the load of the key has ended.
+    /// The right to load in this process; `None` once the load of the key has ended.
     pub(crate) ticket: Option<MemoryTicket>,
+    /// What memory has: stale, or to be compared with Redis first.
     pub(crate) candidate: Option<Candidate>,
+    /// `None` once the caller has its answer.
     answer: Option<oneshot::Sender<BulkOutcome<V, E>>>,
+    /// The counters before the lookup. The ledger clock is that of its reply, from before the loader begins: an invalidation
+    /// that advances the clock beyond it may come after the loader has read the origin, and so makes the value invalid.
     pub(super) start: StartState,
+    /// The condition under which Redis stores the loaded value.
     pub(super) condition: StoreCondition,
     /// Who loads the value again that Redis has.
     pub(super) reload: Reload,
