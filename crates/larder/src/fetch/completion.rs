@@ -1,6 +1,7 @@
 //! The end of a load: seal, store and answer, or serve stale.
 
-use super::load_batch::{LoadBatch, PendingKey};
+use super::load_batch::LoadBatch;
+use super::pending_key::PendingKey;
 use super::waiting::LeftOut;
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::fetch::loader::{LoadOptions, Loaded};
@@ -123,26 +124,25 @@ where
             // start need not know of that.
             entry.state().set_validated_at(pending.started_at.saturating_add(node.trust.max_lag()));
         }
-        if let Some(ticket) = pending.ticket.take() {
-            match (may_store, outcome) {
-                (true, StoreOutcome::Stored) => {
-                    node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
-                }
-                (true, StoreOutcome::Unknown) => {
-                    if !matches!(pending.condition, StoreCondition::None) {
-                        entry.state().mark_suspect();
-                    }
-                    node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
-                }
-                (true, StoreOutcome::Refused) => {
-                    node.observers.counts.refused.add(1);
-                    node.observers.emit(|| Event::Refused { key: EventKey::new(&pending.redis_key) });
-                    ticket.deliver(entry.clone());
-                }
-                (false, _) => ticket.deliver(entry.clone()),
+        let Some((ticket, answer)) = pending.end() else { return };
+        match (may_store, outcome) {
+            (true, StoreOutcome::Stored) => {
+                node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
             }
+            (true, StoreOutcome::Unknown) => {
+                if !matches!(pending.condition, StoreCondition::None) {
+                    entry.state().mark_suspect();
+                }
+                node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
+            }
+            (true, StoreOutcome::Refused) => {
+                node.observers.counts.refused.add(1);
+                node.observers.emit(|| Event::Refused { key: EventKey::new(&pending.redis_key) });
+                ticket.deliver(entry.clone());
+            }
+            (false, _) => ticket.deliver(entry.clone()),
         }
-        self.answer(&mut pending, entry, Source::Loader);
+        answer.send(self.outcome(entry, Source::Loader));
     }
 
     /// Ends keys whose load failed: serves stale within the grace period, and releases leases.
@@ -160,10 +160,10 @@ where
                 continue;
             }
             if !self.serve_stale(&mut pending)
-                && let Some(ticket) = pending.ticket.take()
+                && let Some((ticket, answer)) = pending.end()
             {
                 ticket.fail(Arc::new(error.clone()));
-                pending.answer(Err(error.clone()));
+                answer.send(Err(error.clone()));
             }
             leases.extend(pending.into_lease());
         }
@@ -175,10 +175,10 @@ where
     pub(crate) async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
         let mut leases = Vec::new();
         for mut pending in keys {
-            if let Some(ticket) = pending.ticket.take() {
+            if let Some((ticket, answer)) = pending.end() {
                 ticket.fail(Arc::new(LeftOut));
+                answer.send(Ok(None));
             }
-            pending.answer(Ok(None));
             leases.extend(pending.into_lease());
         }
         self.release(leases).await;
@@ -204,7 +204,7 @@ where
         if is_fresh && !stale.state().has_grace() {
             return false;
         }
-        let Some(ticket) = pending.ticket.take() else { return false };
+        let Some((ticket, answer)) = pending.end() else { return false };
         let node = self.view.node();
         let retry = self.retry_entry(&stale);
         if is_fresh {
@@ -213,7 +213,7 @@ where
             node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);
         }
         // After the soft timeout the caller has the stale value already, and it was counted.
-        if self.answer(pending, retry, Source::Stale) {
+        if answer.send(self.outcome(retry, Source::Stale)) {
             node.observers.served_stale(&pending.redis_key);
         }
         true

@@ -1,15 +1,14 @@
 //! A load from its tickets to its loader: what the tiers can answer is not loaded. One task for one key or for many.
 
 use super::BulkOutcome;
-use super::other_reload::OtherReload;
+use super::pending_key::PendingKey;
 use super::view_state::ViewState;
 use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::reload::Reload;
 use crate::fetch::loader::{LoadCx, LoadFailure};
-use crate::node::StartState;
-use crate::node::entry::{MemoryEntry, MemoryTicket, Validity};
+use crate::node::entry::{MemoryEntry, Validity};
 use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
 use crate::node::sealing::OpenedEntry;
@@ -17,87 +16,10 @@ use crate::report::error::FetchError;
 use crate::value::envelope::Head;
 use crate::value::format::Id;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 /// How many times a key is looked up again because it changed between the lookup and the lease.
 const MAX_LOOKUPS: usize = 4;
-
-/// A key of a batch, from its lookup to the end of its load.
-///
-/// `ticket` and `answer` end apart: after the soft timeout the caller has its answer, and the load goes on for the tiers. A
-/// lookup sets `condition` and `reload` together. With [`Reload::Leased`] and [`Reload::Elsewhere`] the value in Redis is
-/// still there, and the condition compares it: the lease only decides who loads. So the condition of a value that is loaded
-/// elsewhere is right for this node too, if the other one takes too long.
-pub(crate) struct PendingKey<V, E> {
-    pub(crate) redis_key: Vec<u8>,
-    /// The right to load in this process; `None` once the load of the key has ended.
-    pub(crate) ticket: Option<MemoryTicket>,
-    /// What memory has: stale, or to be compared with Redis first.
-    pub(crate) candidate: Option<Candidate>,
-    /// `None` once the caller has its answer.
-    answer: Option<oneshot::Sender<BulkOutcome<V, E>>>,
-    /// The counters before the lookup. The ledger clock is that of its reply, from before the loader begins: an invalidation
-    /// that advances the clock beyond it may come after the loader has read the origin, and so makes the value invalid.
-    pub(super) start: StartState,
-    /// The condition under which Redis stores the loaded value.
-    pub(super) condition: StoreCondition,
-    /// Who loads the value again that Redis has.
-    pub(super) reload: Reload,
-    /// What a refresh knows of the reloads by other nodes that it waited for.
-    pub(super) other_reload: OtherReload,
-    /// When the lookup started, on the engine's clock.
-    pub(super) started_at: Duration,
-    /// The stale value to serve if the load fails.
-    pub(super) stale: Option<MemoryEntry>,
-}
-
-impl<V, E> PendingKey<V, E> {
-    pub(crate) fn new(
-        redis_key: Vec<u8>,
-        ticket: MemoryTicket,
-        candidate: Option<Candidate>,
-    ) -> (Self, oneshot::Receiver<BulkOutcome<V, E>>) {
-        let (answer, answered) = oneshot::channel();
-        let pending = PendingKey {
-            redis_key,
-            ticket: Some(ticket),
-            candidate,
-            answer: Some(answer),
-            start: StartState::default(),
-            condition: StoreCondition::None,
-            reload: Reload::Unleased,
-            other_reload: OtherReload::default(),
-            started_at: Duration::ZERO,
-            stale: None,
-        };
-        (pending, answered)
-    }
-
-    /// Whether the key must still be loaded.
-    pub(crate) fn is_open(&self) -> bool {
-        self.ticket.is_some()
-    }
-
-    /// Answers the caller. Returns whether it still waited: the load continues for the tiers if it was dropped.
-    pub(super) fn answer(&mut self, outcome: BulkOutcome<V, E>) -> bool {
-        self.answer.take().is_some_and(|answer| answer.send(outcome).is_ok())
-    }
-
-    /// Whether another node loads the key.
-    pub(super) fn is_loaded_elsewhere(&self) -> bool {
-        self.is_open() && (self.has_foreign_lease() || matches!(self.reload, Reload::Elsewhere(_)))
-    }
-
-    fn has_foreign_lease(&self) -> bool {
-        self.is_open() && matches!(self.condition, StoreCondition::ForeignLease(_))
-    }
-
-    fn needs_revalidation(&self) -> bool {
-        self.candidate.as_ref().is_some_and(|candidate| candidate.needs_revalidation)
-    }
-}
 
 /// What is left to do for a key after its lookup in Redis.
 enum Found {
@@ -303,10 +225,10 @@ where
                 // The content of Redis is newer.
                 supersede();
                 if validity == Validity::Valid && (!self.refresh || pending.other_reload.stores(id)) {
-                    if let Some(ticket) = pending.ticket.take() {
-                        node.commit(redis_key, ticket, &entry, pending.start.tracked_writes);
+                    if let Some((ticket, answer)) = pending.end() {
+                        node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
+                        answer.send(self.outcome(entry, Source::Redis));
                     }
-                    self.answer(pending, entry, Source::Redis);
                     return Found::Settled;
                 }
                 pending.stale = Some(entry);
@@ -357,26 +279,21 @@ where
                 let node = self.view.node();
                 entry.state().mark_delivered(node.now());
                 node.observers.counts.served_late.add(1);
-                if let Some(ticket) = pending.ticket.take() {
+                if let Some((ticket, answer)) = pending.end() {
                     ticket.deliver(entry.clone());
+                    let source = source_in_memory(&entry);
+                    answer.send(self.outcome(entry, source));
                 }
-                let source = source_in_memory(&entry);
-                self.answer(pending, entry, source);
             }
             Validity::Valid | Validity::Stale => pending.stale = Some(entry),
             Validity::Dead | Validity::Unknown => {}
         }
     }
 
-    /// Answers the caller with an entry. Returns whether it still waited.
-    pub(super) fn answer<E>(
-        &self,
-        pending: &mut PendingKey<V, E>,
-        entry: MemoryEntry,
-        source: Source,
-    ) -> bool {
+    /// What the caller gets.
+    pub(super) fn outcome<E>(&self, entry: MemoryEntry, source: Source) -> BulkOutcome<V, E> {
         let fetched = self.view.node().fetched(entry, source, false);
-        pending.answer(fetched.map(Some).ok_or(FetchError::Dropped))
+        fetched.map(Some).ok_or(FetchError::Dropped)
     }
 
     /// The context of the loader of a key.
@@ -422,7 +339,7 @@ where
     pub(super) fn answer_stale<E>(&self, keys: &mut [PendingKey<V, E>]) {
         for pending in keys.iter_mut().filter(|pending| pending.is_open()) {
             if let Some(stale) = self.servable_stale(pending)
-                && self.answer(pending, stale, Source::Stale)
+                && pending.answer_early(self.outcome(stale, Source::Stale))
             {
                 self.view.node().observers.served_stale(&pending.redis_key);
             }

@@ -1,7 +1,8 @@
 //! Fetching many keys with one call of one loader.
 
 use super::BulkOutcome;
-use super::load_batch::{LoadBatch, PendingKey, fetch_error};
+use super::load_batch::{LoadBatch, fetch_error};
+use super::pending_key::PendingKey;
 use super::view_state::ViewState;
 use super::waiting::{Call, answer_or_stale, follow};
 use crate::fetch::loader::{self, BulkCx, LoadFailure, Loaded};

@@ -1,23 +1,12 @@
 //! Loading again a value that Redis has: by one node at a time, while it has the lease of the value.
 
-use super::load_batch::{LoadBatch, PendingKey};
+use super::load_batch::LoadBatch;
+use super::pending_key::PendingKey;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::leased_lookup::LeaseWait;
 use crate::coherence::reload::{Reload, ReloadProgress};
 use crate::value::envelope::Head;
 use crate::value::format::Id;
-
-impl<V, E> PendingKey<V, E> {
-    /// The lease of this load, with its key.
-    pub(super) fn into_lease(self) -> Option<(Vec<u8>, StoreCondition)> {
-        match self.reload {
-            Reload::Leased { key, lease } => Some((key, lease)),
-            Reload::Unleased | Reload::Elsewhere(_) => {
-                self.condition.is_lease().then_some((self.redis_key, self.condition))
-            }
-        }
-    }
-}
 
 impl<V> LoadBatch<V>
 where
