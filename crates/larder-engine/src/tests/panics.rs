@@ -73,9 +73,7 @@ fn operate_with(cache: &Cache<Key, u32>, random: &mut Random, keys: u32, ttl: Tt
 #[test]
 fn key_that_panics_leaves_structure_and_budget_exact() {
     let evictables = [Evictable::All, Evictable::Timed, Evictable::NearestDeadline, Evictable::Nothing];
-    for (seed, policy) in
-        [Policy::Ctd, Policy::S3Fifo, Policy::Lru, Policy::Fifo, Policy::Random].into_iter().enumerate()
-    {
+    for (seed, policy) in Policy::ALL.into_iter().enumerate() {
         for evictable in evictables {
             let (mut random, mut panics) = (Random(seed as u64), 0);
             // With room for some of the keys, so that entries are evicted, or for all, so that tables grow.
