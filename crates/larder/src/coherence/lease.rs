@@ -9,6 +9,15 @@
 //!    ▲                  │ delete, write, expiry, eviction                                 │
 //!    └──────────────────┴───────────────────────────────── a store of A is refused ◄──────┘
 //! ```
+//!
+//! A refresh that has waited too long for a load loads beside it, and both may store. It puts its own lease behind the other
+//! one, as the successor: whatever invalidates the key removes both, and a load that fails leaves the successor.
+//!
+//! ```text
+//! lease A ─► lease A, successor B ── store of A ─► value A ── store of B ─► value B
+//!                      │    └─────── store of B ─► value B       a store of A is refused
+//!                      └─ A fails ─► lease B ────────────────────────────► value B
+//! ```
 
 use super::Coordinator;
 use crate::node::guarded_tier::GuardedTier;
@@ -32,7 +41,7 @@ pub(crate) enum StoreCondition {
     /// Redis was not asked or did not reply: store in memory only, suspect.
     None,
     /// Store under this id if the key still starts with these bytes; or has the value with the other id, which a load stores
-    /// that this one has overtaken.
+    /// that this one has overtaken; or the lease with this id, which the overtaken load has left as its successor.
     CompareAndSet { expected: Vec<u8>, id: Id, overtaken: Option<Id> },
     /// Another load stores: store in memory only, if its lease or value is still there.
     ForeignLease(Id),
@@ -61,17 +70,34 @@ impl StoreCondition {
             if matches!(Head::parse(expected), Ok(Head::Lease(lease)) if lease == *id))
     }
 
-    /// The request that renews the lease that the store needs, if there is one: also that of a load that is overtaken, whose
-    /// node may have died.
-    pub(crate) fn renewal(&self, key: &[u8]) -> Option<CompareAndSet> {
+    /// The leases that the store needs: that of a load that is overtaken, whose node may have died, and the successor.
+    fn leases(&self) -> Vec<Vec<u8>> {
         match self {
-            StoreCondition::CompareAndSet { expected, .. } if is_lease(expected) => Some(CompareAndSet {
-                key: key.to_vec(),
-                expected: expected.clone(),
-                action: CasAction::Touch(LEASE_TTL),
-            }),
-            _ => None,
+            StoreCondition::CompareAndSet { expected, id, .. } if is_lease(expected) => {
+                let own = Head::Lease(*id).to_bytes().to_vec();
+                if *expected == own { vec![own] } else { vec![expected.clone(), own] }
+            }
+            _ => Vec::new(),
         }
+    }
+
+    /// The requests that renew the leases that the store needs.
+    pub(crate) fn renewals(&self, key: &[u8]) -> impl Iterator<Item = CompareAndSet> {
+        let renewal =
+            |expected| CompareAndSet { key: key.to_vec(), expected, action: CasAction::Touch(LEASE_TTL) };
+        self.leases().into_iter().map(renewal)
+    }
+
+    /// The requests that release the lease of this load. One that is overtaken stays, without a successor.
+    pub(crate) fn releases(&self, key: &[u8]) -> Vec<CompareAndSet> {
+        let leases = self.leases();
+        let release = |(index, lease): (usize, &Vec<u8>)| {
+            let is_own = index + 1 == leases.len();
+            let stay = || CasAction::Put(lease.clone(), Expiry::After(LEASE_TTL));
+            let action = if is_own { CasAction::Release(LEASE_TTL) } else { stay() };
+            CompareAndSet { key: key.to_vec(), expected: lease.clone(), action }
+        };
+        leases.iter().enumerate().map(release).collect()
     }
 
     /// The id of the value in Redis.
@@ -123,6 +149,29 @@ impl Coordinator {
         }
     }
 
+    /// Puts a lease behind that of a load that takes too long: its successor. `None` if that lease is gone.
+    pub(crate) async fn lease_behind(&self, key: &[u8], overtaken: Id) -> Option<StoreCondition> {
+        let redis = self.node.redis.as_ref()?;
+        let id = self.node.random.id();
+        let expected = Head::Lease(overtaken).to_bytes().to_vec();
+        let bytes = [Head::Lease(overtaken), Head::Lease(id)].map(Head::to_bytes).concat();
+        let action = CasAction::Put(bytes, Expiry::After(LEASE_TTL));
+        let request = CompareAndSet { key: key.to_vec(), expected, action };
+        match redis.call(redis.tier.compare_and_set(&[request], None)).await {
+            Ok(accepted) if accepted.first() != Some(&true) => None,
+            // A server that is full stores no lease, and may store the value later.
+            Ok(_) | Err(_) => Some(StoreCondition::overtaking(Head::Lease(overtaken), Some(overtaken), id)),
+        }
+    }
+
+    /// Sends requests that release leases. A refused one needs no action: that lease is gone.
+    pub(crate) async fn release(&self, releases: &[CompareAndSet]) {
+        let Some(redis) = self.node.redis.as_ref().filter(|_| !releases.is_empty()) else { return };
+        if let Err(error) = redis.call(redis.tier.compare_and_set(releases, None)).await {
+            self.node.observers.report(&error);
+        }
+    }
+
     /// Renews the leases of a load for as long as it is polled.
     pub(crate) async fn renew_leases(&self, renewals: Vec<CompareAndSet>) -> Infallible {
         let Some(redis) = self.node.redis.as_ref().filter(|_| !renewals.is_empty()) else {
@@ -144,8 +193,9 @@ impl Coordinator {
         for (index, request) in requests.into_iter().enumerate() {
             match request.condition {
                 StoreCondition::None => {}
-                StoreCondition::CompareAndSet { expected, overtaken, .. } => {
-                    match self.action(request.put).await {
+                StoreCondition::CompareAndSet { expected, overtaken, id } => {
+                    let overtaken = overtaken.map(|overtaken| (overtaken, id));
+                    match self.action(request.put, &expected).await {
                         Ok(action) => {
                             swap_indices.push((index, overtaken));
                             swaps.push(CompareAndSet { key: request.key.to_vec(), expected, action });
@@ -163,15 +213,19 @@ impl Coordinator {
         let swapped = self.swap(redis, &swaps).await;
         for ((swap, (index, overtaken)), outcome) in swaps.into_iter().zip(swap_indices).zip(swapped) {
             outcomes[index] = outcome;
-            if let Some(id) = overtaken.filter(|_| outcome == StoreOutcome::Refused) {
-                let expected = Head::Value(id).to_bytes().to_vec();
-                overtaking.push((index, CompareAndSet { expected, ..swap }));
+            if let Some((overtaken, own)) = overtaken.filter(|_| outcome == StoreOutcome::Refused) {
+                for head in [Head::Value(overtaken), Head::Lease(own)] {
+                    let expected = head.to_bytes().to_vec();
+                    overtaking.push((index, CompareAndSet { expected, ..swap.clone() }));
+                }
             }
         }
-        // The loads that these have overtaken may have stored their values first.
+        // The loads that these have overtaken may have stored their values first, or left their successors.
         let (indices, swaps): (Vec<_>, Vec<_>) = overtaking.into_iter().unzip();
         for (index, outcome) in indices.into_iter().zip(self.swap(redis, &swaps).await) {
-            outcomes[index] = outcome;
+            if outcome != StoreOutcome::Refused {
+                outcomes[index] = outcome;
+            }
         }
         if !foreign_keys.is_empty() {
             let reply = redis.call(redis.tier.read_heads(&foreign_keys, None)).await;
@@ -205,9 +259,15 @@ impl Coordinator {
         }
     }
 
-    /// The action that stores an envelope, with its deadline, or releases a lease.
-    async fn action(&self, put: Option<(Vec<u8>, Duration)>) -> Result<CasAction, CacheError> {
-        let Some((envelope, kept_for)) = put else { return Ok(CasAction::Remove) };
+    /// The action that stores an envelope, with its deadline, or ends what is expected.
+    async fn action(
+        &self,
+        put: Option<(Vec<u8>, Duration)>,
+        expected: &[u8],
+    ) -> Result<CasAction, CacheError> {
+        let Some((envelope, kept_for)) = put else {
+            return Ok(if is_lease(expected) { CasAction::Release(LEASE_TTL) } else { CasAction::Remove });
+        };
         self.node.learn_server_time().await?;
         let put = self.node.with_deadline(envelope, kept_for).ok_or(CacheError::NotAsked)?;
         Ok(CasAction::put_or_remove(Some(put)))

@@ -2,6 +2,7 @@
 //! wait for them.
 
 use super::Coordinator;
+use super::lease::LEASE_TTL;
 use crate::tier::{BATCH, CasAction, CompareAndSet};
 use crate::value::envelope::Head;
 use crate::value::format::Id;
@@ -41,7 +42,7 @@ impl Coordinator {
             let release = |(key, id): &(Vec<u8>, Id)| CompareAndSet {
                 key: key.clone(),
                 expected: Head::Lease(*id).to_bytes().to_vec(),
-                action: CasAction::Remove,
+                action: CasAction::Release(LEASE_TTL),
             };
             let releases: Vec<_> = lost.iter().map(release).collect();
             if redis.call_ignoring_breaker(redis.tier.compare_and_set(&releases, None)).await.is_err() {

@@ -114,7 +114,7 @@ impl Reload {
     /// The request that renews the lease.
     pub(crate) fn renewal(&self) -> Option<CompareAndSet> {
         match self {
-            Reload::Leased { key, lease } => lease.renewal(key),
+            Reload::Leased { key, lease } => lease.renewals(key).next(),
             Reload::Unleased | Reload::Elsewhere(_) => None,
         }
     }

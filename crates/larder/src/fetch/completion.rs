@@ -70,6 +70,10 @@ where
         let requests = stores.chain(releases).collect();
         // Those of the releases come last and change nothing.
         let outcomes = self.view.coordinator.store(requests).await;
+        let behind = sealed.iter().filter(|load| !load.may_store && !load.pending.condition.is_lease());
+        let releases: Vec<_> =
+            behind.flat_map(|load| load.pending.condition.releases(&load.pending.redis_key)).collect();
+        self.view.coordinator.release(&releases).await;
         for (load, outcome) in sealed.into_iter().zip(outcomes) {
             self.commit(load, outcome);
         }
@@ -153,7 +157,7 @@ where
     ) {
         let node = self.view.node();
         node.observers.counts.load_failures.add(1);
-        let mut leases = Vec::new();
+        let mut releases = Vec::new();
         for mut pending in keys {
             node.observers.emit(|| Event::Loaded { key: EventKey::new(&pending.redis_key), ok: false });
             if !pending.is_open() {
@@ -165,35 +169,23 @@ where
                 ticket.fail(Arc::new(error.clone()));
                 answer.send(Err(error.clone()));
             }
-            leases.extend(pending.into_lease());
+            releases.extend(pending.releases());
         }
-        self.release(leases).await;
+        self.view.coordinator.release(&releases).await;
     }
 
     /// Ends keys that the bulk loader returned no value for. Bulk callers that follow get none either; others load the keys
     /// with loaders of their own.
     pub(crate) async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
-        let mut leases = Vec::new();
+        let mut releases = Vec::new();
         for mut pending in keys {
             if let Some((ticket, answer)) = pending.end() {
                 ticket.fail(Arc::new(LeftOut));
                 answer.send(Ok(None));
             }
-            leases.extend(pending.into_lease());
+            releases.extend(pending.releases());
         }
-        self.release(leases).await;
-    }
-
-    async fn release(&self, leases: Vec<(Vec<u8>, StoreCondition)>) {
-        if leases.is_empty() {
-            return;
-        }
-        let releases = leases.iter().map(|(key, condition)| StoreRequest {
-            key,
-            condition: condition.clone(),
-            put: None,
-        });
-        self.view.coordinator.store(releases.collect()).await;
+        self.view.coordinator.release(&releases).await;
     }
 
     /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load.

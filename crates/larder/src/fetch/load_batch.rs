@@ -29,6 +29,8 @@ enum Found {
     Dead(Vec<u8>),
     /// The value with this id must be loaded again.
     Replaceable(Id),
+    /// The load that has this lease takes too long: a refresh loads beside it.
+    Overtaken(Id),
 }
 
 /// What the keys of one load share.
@@ -102,6 +104,12 @@ where
                         return;
                     }
                 }
+                Found::Overtaken(lease) => {
+                    if let Some(condition) = coordinator.lease_behind(&pending.redis_key, lease).await {
+                        pending.condition = condition;
+                        return;
+                    }
+                }
                 Found::Replaceable(value) if self.refresh => {
                     if self.lease_refresh(pending, value, &mut wait).await {
                         return;
@@ -147,6 +155,7 @@ where
                             };
                         }
                         Found::Replaceable(value) => replaceable.push((pending, value)),
+                        Found::Overtaken(_) => unreachable!("a refresh has one key"),
                     }
                 }
                 self.lease_reloads(replaceable).await;
@@ -199,9 +208,7 @@ where
         pending.condition = match lookup {
             RedisLookup::LeaseGranted(id) => StoreCondition::lease(id),
             // That load may have begun before the refresh was called, so that its value must be replaced.
-            RedisLookup::LeaseHeldByOther(id) if self.refresh => {
-                StoreCondition::overtaking(Head::Lease(id), Some(id), node.random.id())
-            }
+            RedisLookup::LeaseHeldByOther(id) if self.refresh => return Found::Overtaken(id),
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
             RedisLookup::Absent => StoreCondition::None,
             RedisLookup::Bytes(bytes) => {
@@ -307,10 +314,7 @@ where
         keys: &mut [PendingKey<V, E>],
         loading: impl Future<Output = R>,
     ) -> R {
-        let renewal = |pending: &PendingKey<V, E>| {
-            pending.condition.renewal(&pending.redis_key).or_else(|| pending.reload.renewal())
-        };
-        let renewals = keys.iter().filter_map(renewal).collect();
+        let renewals = keys.iter().flat_map(PendingKey::renewals).collect();
         tokio::select! {
             biased;
             loaded = self.await_with_soft_timeout(keys, loading) => loaded,

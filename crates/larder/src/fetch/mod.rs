@@ -158,9 +158,6 @@ where
     /// share the next one. A refresh has no [`soft_timeout`](crate::Policy::soft_timeout), since it asks for a value that
     /// does not exist yet.
     ///
-    /// If Redis has no value and a load that the refresh runs beside fails first, the value of the refresh reaches its callers
-    /// and is stored nowhere, as after an invalidation: the next fetch loads.
-    ///
     /// If the load fails, a fresh value stays as it was. The caller gets it as a stale one if it has a grace period, and
     /// the error if not.
     pub fn refresh(mut self) -> Self {

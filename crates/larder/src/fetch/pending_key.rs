@@ -7,6 +7,7 @@ use crate::coherence::reload::Reload;
 use crate::node::StartState;
 use crate::node::entry::{MemoryEntry, MemoryTicket};
 use crate::node::lookup::Candidate;
+use crate::tier::CompareAndSet;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -112,13 +113,16 @@ impl<V, E> PendingKey<V, E> {
         self.candidate.as_ref().is_some_and(|candidate| candidate.needs_revalidation)
     }
 
-    /// The lease of this load, with its key.
-    pub(super) fn into_lease(self) -> Option<(Vec<u8>, StoreCondition)> {
-        match self.reload {
-            Reload::Leased { key, lease } => Some((key, lease)),
-            Reload::Unleased | Reload::Elsewhere(_) => {
-                self.condition.is_lease().then_some((self.redis_key, self.condition))
-            }
+    /// The requests that renew the leases of this load.
+    pub(super) fn renewals(&self) -> impl Iterator<Item = CompareAndSet> {
+        self.condition.renewals(&self.redis_key).chain(self.reload.renewal())
+    }
+
+    /// The requests that release the leases of this load.
+    pub(super) fn releases(&self) -> Vec<CompareAndSet> {
+        match &self.reload {
+            Reload::Leased { key, lease } => lease.releases(key),
+            Reload::Unleased | Reload::Elsewhere(_) => self.condition.releases(&self.redis_key),
         }
     }
 }

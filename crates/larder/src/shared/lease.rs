@@ -211,7 +211,7 @@ pub(super) struct HeldLease {
 
 impl HeldLease {
     pub(super) fn new(coordinator: &Arc<Coordinator>, key: Vec<u8>, condition: StoreCondition) -> Self {
-        let (renewals, renewer) = (condition.renewal(&key).into_iter().collect(), coordinator.clone());
+        let (renewals, renewer) = (condition.renewals(&key).collect(), coordinator.clone());
         let renewal = tokio::spawn(async move { match renewer.renew_leases(renewals).await {} });
         HeldLease {
             coordinator: coordinator.clone(),

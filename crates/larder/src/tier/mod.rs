@@ -280,6 +280,8 @@ pub enum CasAction {
     Renew(u64),
     /// Removes the key.
     Remove,
+    /// Ends a lease: removes the key, or leaves the successor that follows the lease in its bytes, for this time.
+    Release(Duration),
 }
 
 impl CasAction {

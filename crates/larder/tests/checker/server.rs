@@ -150,6 +150,15 @@ impl Server {
                 }
             }
             CasAction::Remove => _ = self.remove(&cas.key),
+            CasAction::Release(ttl) => {
+                let lease = self.live(&cas.key).map(|stored| stored.bytes.clone()).unwrap_or_default();
+                match lease.get(HEAD_BYTES..) {
+                    Some(successor) if !successor.is_empty() => {
+                        self.put(&cas.key, successor.to_vec(), Expiry::After(*ttl));
+                    }
+                    _ => _ = self.remove(&cas.key),
+                }
+            }
         }
         true
     }

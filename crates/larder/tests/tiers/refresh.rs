@@ -7,6 +7,7 @@ use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, ScriptedProxy, event
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 /// A refresh with a loader that returns `value`.
@@ -172,34 +173,94 @@ async fn load_of_other_node_that_a_refresh_overtakes_is_stored_until_the_refresh
     }
 }
 
-/// The lease that protects both is gone: whether by the failure or by an invalidation, nobody knows.
+/// A load that fails when the gate opens.
+fn failing(view: &View<str, u32, &'static str>, gate: &Gate, refresh: bool) -> JoinHandle<bool> {
+    let (view, passes) = (view.clone(), gate.clone());
+    tokio::spawn(async move {
+        let loader = move |_| async move {
+            passes.pass().await;
+            Err("down")
+        };
+        let fetch = view.fetch("k");
+        let fetch = if refresh { fetch.refresh() } else { fetch };
+        fetch.load(loader).await.is_err()
+    })
+}
+
+/// The lease that protects both was gone with the failure, as after an invalidation, and the refresh was stored nowhere.
 #[tokio::test]
-async fn refresh_is_not_stored_if_the_load_that_it_overtakes_fails_first() {
+async fn refresh_is_stored_although_the_load_that_it_overtakes_fails_first() {
     let Some(server) = RedisServer::start() else { return };
     let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
     for refreshing in [&one, &other] {
-        let a: View<str, u32, &str> = one.view("n");
         let (gate, own) = (Gate::closed(), Gate::closed());
-        let passes = gate.clone();
-        let failing = tokio::spawn(async move {
-            let loader = move |_| async move {
-                passes.pass().await;
-                Err("down")
-            };
-            a.fetch("k").load(loader).await.map(|fetched| *fetched)
-        });
+        let older = failing(&one.view("n"), &gate, false);
         gate.arrival().await;
         let refresh = gated_refresh(&refreshing.view("n"), &own, 2);
         own.arrival().await;
         gate.open(1);
-        assert!(failing.await.expect("no panic").is_err());
-        eventually("its lease is gone", async || server.command("EXISTS test:n:k").starts_with(":0")).await;
+        assert!(older.await.expect("no panic"));
         own.open(1);
         assert_eq!(*refresh.await.expect("no panic"), 2);
-        assert_eq!(refreshing.stats().refused, 1);
-        assert_eq!(fetched(&other.view("n"), "k", 3).await, 3, "the next fetch loads");
+        assert_eq!(refreshing.stats().refused, 0);
+        let third: View<str, u32> = node_with(server.url(), impatient).view("n");
+        assert_eq!(fetched(&third, "k", 3).await, 2, "redis has it");
         one.view::<str, u32, ()>("n").delete("k").await.everywhere();
+    }
+}
+
+#[tokio::test]
+async fn invalidation_voids_refresh_whose_lease_is_behind_another_one() {
+    let Some(server) = RedisServer::start() else { return };
+    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
+    let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
+    for fails_first in [false, true] {
+        let (gate, own) = (Gate::closed(), Gate::closed());
+        let older = failing(&one.view("n"), &gate, false);
+        gate.arrival().await;
+        let refresh = gated_refresh(&other.view("n"), &own, 2);
+        own.arrival().await;
+        let before = other.stats().refused;
+        if fails_first {
+            gate.open(1);
+            eventually("the successor has the key", async || server.command("STRLEN test:n:k") == ":20\r\n")
+                .await;
+        }
+        one.view::<str, u32, ()>("n").delete("k").await.everywhere();
+        own.open(1);
+        assert_eq!(*refresh.await.expect("no panic"), 2, "its caller asked before");
+        assert_eq!(other.stats().refused, before + 1);
+        if !fails_first {
+            gate.open(1);
+        }
+        assert!(older.await.expect("no panic"));
+        assert_eq!(server.command("EXISTS test:n:k"), ":0\r\n");
+    }
+}
+
+#[tokio::test]
+async fn no_lease_stays_if_refresh_and_the_load_that_it_overtakes_fail() {
+    let Some(server) = RedisServer::start() else { return };
+    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
+    let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
+    for refresh_fails_first in [false, true] {
+        let (gate, own) = (Gate::closed(), Gate::closed());
+        let older = failing(&one.view("n"), &gate, false);
+        gate.arrival().await;
+        let refresh = failing(&other.view("n"), &own, true);
+        own.arrival().await;
+        assert_eq!(server.command("STRLEN test:n:k"), ":40\r\n", "both leases");
+        let mut ends = [(gate, older, ":20\r\n"), (own, refresh, ":20\r\n")];
+        if refresh_fails_first {
+            ends.reverse();
+        }
+        ends[1].2 = ":0\r\n";
+        for (gate, load, left) in ends {
+            gate.open(1);
+            assert!(load.await.expect("no panic"));
+            eventually("its lease is gone", async || server.command("STRLEN test:n:k") == left).await;
+        }
     }
 }
 

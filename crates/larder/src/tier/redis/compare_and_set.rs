@@ -34,6 +34,7 @@ impl RedisTier {
                         pipeline.arg("PEXPIREAT").arg(&deadline_ms.to_le_bytes()).arg(*deadline_ms)
                     }
                     CasAction::Remove => pipeline.arg("UNLINK").arg("").arg(0),
+                    CasAction::Release(ttl) => pipeline.arg("RELEASE").arg("").arg(px(*ttl)),
                 };
             }
             pipeline

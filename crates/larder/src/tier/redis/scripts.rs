@@ -48,9 +48,10 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// Puts, touches, renews or removes each key that starts with the expected bytes. Returns 1 for each that did, otherwise 0.
+/// Puts, touches, renews, removes or releases each key that starts with the expected bytes. Returns 1 for each that did, otherwise 0.
 /// ARGV: channel, message, then for each key the expected bytes, what to do, the new bytes, a time. What to do is an
-/// option of SET, or a command; before PEXPIREAT the new bytes are the deadline in the value.
+/// option of SET, or a command; before PEXPIREAT the new bytes are the deadline in the value. RELEASE leaves what follows the
+/// lease.
 pub(super) const COMPARE_AND_SET: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
@@ -61,6 +62,13 @@ for i, key in ipairs(KEYS) do
       redis.call('SET', key, ARGV[at + 2], what, ARGV[at + 3])
     elseif what == 'UNLINK' then
       redis.call('UNLINK', key)
+    elseif what == 'RELEASE' then
+      local successor = redis.call('GETRANGE', key, 20, -1)
+      if successor == '' then
+        redis.call('UNLINK', key)
+      else
+        redis.call('SET', key, successor, 'PX', ARGV[at + 3])
+      end
     else
       if what == 'PEXPIREAT' then
         redis.call('SETRANGE', key, 20, ARGV[at + 2])
