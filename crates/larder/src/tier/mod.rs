@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The result of every method of a tier.
 pub type TierFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TierError>> + Send + 'a>>;
 
-/// The first bytes under a key: magic, version, kind and id. A lease has no others.
+/// The first bytes under a key: magic, version, kind and id. A lease has no others, or the head of its successor.
 pub type Head = [u8; HEAD_BYTES];
 
 /// The maximum number of advances of a lost ledger that a node may not know: each invalidation advances its clock by one. A

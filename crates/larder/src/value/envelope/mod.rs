@@ -87,7 +87,7 @@ impl Head {
         }
     }
 
-    /// The bytes of a head. A lease has no others.
+    /// The bytes of a head. A lease has no others, or the head of its successor.
     pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let (kind, id) = match self {
             Head::Value(id) => (KIND_VALUE, id),
