@@ -17,7 +17,7 @@
 //! not load it once more. A load that failed, or whose value may not be stored, removes it.
 
 use super::Coordinator;
-use super::lease::{LEASE_TTL, StoreCondition, StoreRequest};
+use super::lease::{LEASE_TTL, StoreCondition};
 use crate::tier::{CasAction, CompareAndSet, Expiry};
 use crate::value::envelope::Head;
 use crate::value::format::Id;
@@ -103,12 +103,6 @@ impl Reload {
         let bytes = Head::Lease(lease.id()?).to_bytes().to_vec();
         let action = CasAction::Put(bytes, Expiry::After(LEASE_TTL));
         Some(CompareAndSet { key: key.clone(), expected: Vec::new(), action })
-    }
-
-    /// The request that releases the lease.
-    pub(crate) fn release(&self) -> Option<StoreRequest<'_>> {
-        let Reload::Leased { key, lease } = self else { return None };
-        Some(StoreRequest { key, condition: lease.clone(), put: None })
     }
 
     /// The request that renews the lease.

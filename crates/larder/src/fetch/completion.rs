@@ -64,15 +64,10 @@ where
             condition: load.condition.clone(),
             put,
         });
-        // A reload that stores nothing leaves the old value: other nodes would wait for its lease.
-        let unstored = sealed.iter().filter(|load| !load.may_store);
-        let releases = unstored.filter_map(|load| load.pending.reload.release());
-        let requests = stores.chain(releases).collect();
-        // Those of the releases come last and change nothing.
-        let outcomes = self.view.coordinator.store(requests).await;
-        let behind = sealed.iter().filter(|load| !load.may_store && !load.pending.condition.is_lease());
-        let releases: Vec<_> =
-            behind.flat_map(|load| load.pending.condition.releases(&load.pending.redis_key)).collect();
+        let outcomes = self.view.coordinator.store(stores.collect()).await;
+        // A load that stores nothing leaves no lease, which other nodes would wait for. Its own one is released by now.
+        let leases = sealed.iter().filter(|load| !load.may_store && !load.condition.is_lease());
+        let releases: Vec<_> = leases.flat_map(|load| load.pending.releases()).collect();
         self.view.coordinator.release(&releases).await;
         for (load, outcome) in sealed.into_iter().zip(outcomes) {
             self.commit(load, outcome);

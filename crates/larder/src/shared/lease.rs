@@ -238,10 +238,7 @@ impl Drop for HeldLease {
         // Without a runtime the lease expires.
         if let (Some(condition), Ok(runtime)) = (self.condition.take(), Handle::try_current()) {
             let (coordinator, key) = (self.coordinator.clone(), std::mem::take(&mut self.key));
-            runtime.spawn(async move {
-                let release = StoreRequest { key: &key, condition, put: None };
-                coordinator.store(vec![release]).await;
-            });
+            runtime.spawn(async move { coordinator.release(&condition.releases(&key)).await });
         }
     }
 }

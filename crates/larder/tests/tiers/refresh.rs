@@ -15,6 +15,11 @@ async fn refreshed(view: View<str, u32>, value: u32) -> u32 {
     *view.fetch("k").refresh().load(move |_| async move { Ok(value) }).await.expect("loads")
 }
 
+/// The options of a node that waits for the loads of others for a short time.
+fn impatient(options: Builder) -> Builder {
+    options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE)
+}
+
 #[tokio::test]
 async fn refresh_during_older_load_returns_and_stores_its_own_value() {
     let Some(server) = RedisServer::start() else { return };
@@ -52,7 +57,6 @@ async fn refreshes_that_wait_for_an_older_load_share_one_load() {
 #[tokio::test]
 async fn refresh_does_not_wait_for_ever_for_an_older_load() {
     let Some(server) = RedisServer::start() else { return };
-    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     let local = Cache::builder("test").ttl(Duration::from_secs(60)).lease_wait(Duration::from_millis(50));
     for cache in [local.build().expect("valid options"), node_with(server.url(), impatient)] {
         let view: View<str, u32> = cache.view("n");
@@ -148,7 +152,6 @@ async fn value_that_is_refreshed_all_the_time_changes() {
 #[tokio::test]
 async fn load_of_other_node_that_a_refresh_overtakes_is_stored_until_the_refresh_is() {
     let Some(server) = RedisServer::start() else { return };
-    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     for has_value in [false, true] {
         let [one, other, third] = [(); 3].map(|()| node_with(server.url(), impatient));
         let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
@@ -191,7 +194,6 @@ fn failing(view: &View<str, u32, &'static str>, gate: &Gate, refresh: bool) -> J
 #[tokio::test]
 async fn refresh_is_stored_although_the_load_that_it_overtakes_fails_first() {
     let Some(server) = RedisServer::start() else { return };
-    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
     for refreshing in [&one, &other] {
         let (gate, own) = (Gate::closed(), Gate::closed());
@@ -213,7 +215,6 @@ async fn refresh_is_stored_although_the_load_that_it_overtakes_fails_first() {
 #[tokio::test]
 async fn invalidation_voids_refresh_whose_lease_is_behind_another_one() {
     let Some(server) = RedisServer::start() else { return };
-    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
     for fails_first in [false, true] {
         let (gate, own) = (Gate::closed(), Gate::closed());
@@ -242,7 +243,6 @@ async fn invalidation_voids_refresh_whose_lease_is_behind_another_one() {
 #[tokio::test]
 async fn no_lease_stays_if_refresh_and_the_load_that_it_overtakes_fail() {
     let Some(server) = RedisServer::start() else { return };
-    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     let [one, other] = [(); 2].map(|()| node_with(server.url(), impatient));
     for refresh_fails_first in [false, true] {
         let (gate, own) = (Gate::closed(), Gate::closed());
@@ -267,7 +267,6 @@ async fn no_lease_stays_if_refresh_and_the_load_that_it_overtakes_fail() {
 #[tokio::test]
 async fn refresh_takes_lease_from_older_load_of_other_node() {
     let Some(server) = RedisServer::start() else { return };
-    let impatient = |options: Builder| options.lease_wait(Duration::from_millis(50)).redis_timeout(PATIENCE);
     let node = || node_with(server.url(), impatient);
     let (one, other) = (node(), node());
     let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
