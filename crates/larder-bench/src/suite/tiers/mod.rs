@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `memory-hit` | a fetch that is a hit in memory: its time, and its allocations |
 //! | `read-multi` | 26 values of 1 KiB from Redis, compared with a bare MGET of the client library |
+//! | `fetch-multi`, `delete`, `delete-multi-500` | what a fetch of 26 values in Redis, a deletion and one of 500 keys cost, on both sides |
 //! | `cold-key` | 10,000 callers fetch one key that no tier has: loads, reads of Redis, and the latency |
 //! | `map-26`, `json-600k` | codecs and compressions on two documents: time each way, and size |
 //! | `stale` | invalidations and writes during a load, during promotion and on another node: is the old value served? |
@@ -15,6 +16,7 @@ mod memory_hit;
 pub(super) mod quick;
 mod read_multi;
 mod serializers;
+mod server_cost;
 mod stale;
 mod subject;
 
@@ -79,6 +81,7 @@ impl Suite for Tiers {
         match &server {
             Some(server) => {
                 read_multi::measure(&scale, server, bar, &mut findings)?;
+                server_cost::measure(&scale, server, bar, &mut findings)?;
                 cold_key::measure(&scale, server, bar, &mut findings)?;
             }
             None => findings
