@@ -36,6 +36,8 @@ pub struct Frame {
     pub command: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
+    /// The bytes of the request that it answers; none for a request or a push.
+    pub request: Vec<u8>,
 }
 
 impl Frame {
@@ -56,8 +58,17 @@ impl Frame {
 
     /// Whether these bytes are somewhere in the frame.
     pub fn contains(&self, what: &str) -> bool {
-        self.bytes.windows(what.len()).any(|window| window == what.as_bytes())
+        contain(&self.bytes, what)
     }
+
+    /// Whether these bytes are somewhere in the request that it answers.
+    pub fn answers(&self, what: &str) -> bool {
+        contain(&self.request, what)
+    }
+}
+
+fn contain(bytes: &[u8], what: &str) -> bool {
+    bytes.windows(what.len()).any(|window| window == what.as_bytes())
 }
 
 type Rule = Box<dyn Fn(&Frame) -> bool + Send>;
@@ -72,8 +83,8 @@ struct State {
     next: usize,
     rules: Vec<(usize, Rule)>,
     held: Vec<HeldFrame>,
-    /// The commands of each connection that are not answered yet, by its number.
-    unanswered: Vec<VecDeque<String>>,
+    /// The requests of each connection that are not answered yet, by its number.
+    unanswered: Vec<VecDeque<Vec<u8>>>,
     ended: bool,
 }
 
@@ -249,22 +260,24 @@ impl Script {
         }
     }
 
-    /// The command of the frame, or of the request that it answers.
-    fn name(&self, connection: usize, direction: Direction, bytes: &[u8]) -> String {
+    /// The frame with its command, or that of the request that it answers.
+    fn frame(&self, connection: usize, direction: Direction, bytes: Vec<u8>) -> Frame {
         let mut state = self.state();
         let unanswered = &mut state.unanswered[connection];
-        if direction == Direction::ToServer {
-            let name = crate::frames::command(bytes);
+        let (command, request) = if direction == Direction::ToServer {
+            let command = crate::frames::command(&bytes);
             // These are answered by pushes.
-            if !matches!(name.as_str(), "SUBSCRIBE" | "UNSUBSCRIBE" | "PSUBSCRIBE" | "PUNSUBSCRIBE") {
-                unanswered.push_back(name.clone());
+            if !matches!(command.as_str(), "SUBSCRIBE" | "UNSUBSCRIBE" | "PSUBSCRIBE" | "PUNSUBSCRIBE") {
+                unanswered.push_back(bytes.clone());
             }
-            name
+            (command, Vec::new())
         } else if bytes.starts_with(b">") {
-            "PUSH".to_owned()
+            ("PUSH".to_owned(), Vec::new())
         } else {
-            unanswered.pop_front().unwrap_or_default()
-        }
+            let request = unanswered.pop_front().unwrap_or_default();
+            (crate::frames::command(&request), request)
+        };
+        Frame { connection, direction, command, bytes, request }
     }
 }
 
@@ -286,8 +299,7 @@ impl Interceptor for Script {
     ) -> io::Result<()> {
         frames.push(bytes);
         while let Some(bytes) = frames.next() {
-            let command = self.name(connection.number, direction, &bytes);
-            self.decide(Frame { connection: connection.number, direction, command, bytes: bytes.clone() })?;
+            self.decide(self.frame(connection.number, direction, bytes.clone()))?;
             connection.send(direction, &bytes)?;
         }
         Ok(())

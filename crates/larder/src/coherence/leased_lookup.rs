@@ -20,9 +20,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mi
 pub(crate) enum Purpose {
     /// To load absent keys: leases are put there.
     Load,
-    /// To mutate keys: the ledger's clock is read.
-    Mutate,
-    /// To read keys.
+    /// To mutate or read keys.
     Read,
     /// To read counters and raw values, which the ledger does not cover.
     Raw,
@@ -69,7 +67,8 @@ impl LeaseWait<'_> {
 }
 
 impl Coordinator {
-    /// Looks up keys in Redis. Returns their contents, and the ledger's clock, or 0 if it was not read.
+    /// Looks up keys in Redis. Returns their contents, and a clock that the ledger had before the lookup, or during it; 0
+    /// for [`Purpose::Raw`].
     pub(crate) async fn lookup_redis(
         &self,
         keys: &[Vec<u8>],
@@ -85,7 +84,8 @@ impl Coordinator {
         if keys.iter().any(|key| self.replay_log.blocks(key)) {
             return Err(CacheError::NotAsked);
         }
-        let reads_ledger = self.needs_ledger(purpose);
+        let known_clock = self.known_clock(purpose);
+        let reads_ledger = known_clock.is_none();
         let members = if reads_ledger { untagged_members() } else { Vec::new() };
         let ledger = || reads_ledger.then(|| node.ledger_query(&members));
         let with_leases = purpose == Purpose::Load;
@@ -115,7 +115,7 @@ impl Coordinator {
             self.lost_leases.add(granted.map(|((key, id), _)| (key.clone(), *id)));
             return Err(CacheError::NotAsked);
         }
-        let clock = reply.stamps.as_ref().map_or(0, |stamps| stamps.clock);
+        let clock = reply.stamps.as_ref().map(|stamps| stamps.clock).or(known_clock).unwrap_or(0);
         if let Some(stamps) = &reply.stamps {
             node.ledger.learn(&members, stamps, gaps);
         }
@@ -144,12 +144,12 @@ impl Coordinator {
         Ok((lookups, clock))
     }
 
-    /// Whether the ledger must be read with the keys. Announcements keep it up to date for a read.
-    fn needs_ledger(&self, purpose: Purpose) -> bool {
+    /// The ledger's clock, if it need not be read with the keys: announcements and heartbeats keep it up to date. It may be
+    /// behind the ledger, never ahead: a value that is loaded now may count as older than it is, which costs another load.
+    fn known_clock(&self, purpose: Purpose) -> Option<u64> {
         match purpose {
-            Purpose::Load | Purpose::Mutate => true,
-            Purpose::Read => !self.node.trust.is_trusted() || self.node.ledger.known_clock().is_none(),
-            Purpose::Raw => false,
+            Purpose::Load | Purpose::Read => self.node.known_clock(),
+            Purpose::Raw => Some(0),
         }
     }
 

@@ -3,8 +3,8 @@
 //! ```text
 //!  node A                              Redis                               node B
 //!  fetch: miss in memory
-//!    lookup ─────── script ──────────► absent: lease 1 granted
-//!    the loader runs                                 ◄── MULTI UNLINK PUBLISH ─── delete
+//!    lookup ─────── SET NX GET ──────► absent: lease 1 granted
+//!    the loader runs                                   ◄── UNLINK, PUBLISH ────── delete
 //!    store ──────── script ──────────► lease 1 is gone: refused
 //!    deliver to followers, store nowhere
 //!    ◄────────────────────────── announcement ─────────
@@ -36,7 +36,7 @@
 //! | invalidations of a key | [`KeyCounts`], `Node::key_invalidations` | with each deletion, replay and tracked write of a key, by this node or another one | a copy outside of memory: no invalidation since its load started or it was last compared. If there was one it is compared with Redis |
 //! | tracked writes of a key | [`KeyCounts`], `Node::tracked_writes` | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
 //! | server run id, `ServerId` | the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id than the accepted one starts a replay |
-//! | marker | Redis, one for each server | once a second, to the server's clock at an earlier heartbeat | a new subscription to another server: if its copy of the former server's marker is older than the recent invalidations in [`replay_log`], everything is invalidated |
+//! | marker | Redis, one for each server | with each heartbeat, to the server's clock at an earlier one | a new subscription to another server: if its copy of the former server's marker is older than the recent invalidations in [`replay_log`], everything is invalidated |
 //!
 //! # Locks held across an await
 //!
@@ -62,7 +62,6 @@ use crate::node::{key_counts::KeyCounts, ledger::Ledger, trust::Trust};
 
 use announcement::Origin;
 use lost_leases::LostLeases;
-use marker::MarkerSchedule;
 use replay_log::ReplayLog;
 use std::time::Duration;
 use task::Connection;
@@ -75,7 +74,6 @@ pub(crate) struct Coordinator {
     pub(crate) origin: Origin,
     pub(crate) options: CoherenceOptions,
     connection: Connection,
-    markers: MarkerSchedule,
     /// Shared by mutations of keys, exclusive for a replay.
     mutation_gate: RwLock<()>,
     lost_leases: LostLeases,
@@ -96,7 +94,6 @@ impl Coordinator {
             origin: node.random.bytes(),
             options,
             connection: Connection::new(),
-            markers: MarkerSchedule::default(),
             mutation_gate: RwLock::new(()),
             lost_leases: LostLeases::default(),
             node,

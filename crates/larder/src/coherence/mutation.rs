@@ -2,7 +2,7 @@
 //! Redis does not confirm is queued.
 //!
 //! ```text
-//! void tickets, drop memory ─► MULTI [UNLINK k | SET k v] PUBLISH EXEC ─► void and drop again ─► Ok
+//! void tickets, drop memory ─► [UNLINK k | SET k v] PUBLISH ─► void and drop again ─► Ok
 //!                                                │ no reply, or refused
 //!                                                └─► queue, block Redis for the key ─► void and drop again ─► Err
 //! ```
@@ -19,7 +19,7 @@ use crate::report::error::CacheError;
 use crate::report::events::Event;
 use crate::report::reach::Reach;
 use crate::task::in_task;
-use crate::tier::{BATCH, CompareAndSet, Operation, OperationResult, Stamps, Transaction};
+use crate::tier::{BATCH, CompareAndSet, Mutation, Operation, OperationResult, Stamps};
 use crate::value::envelope;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -48,9 +48,8 @@ impl Coordinator {
         let seq = self.replay_log.next_seq();
         let redis_keys = || operations.iter().map(Operation::key);
         let announcement = announcement::keys(&self.node.keyspace.channel, self.origin, redis_keys());
-        let transaction =
-            Transaction { operations: &operations, ledger: None, announce: Some(&announcement) };
-        let results = redis.call(redis.tier.transact(&transaction)).await.map(|reply| reply.results);
+        let mutation = Mutation { operations: &operations, ledger: None, announce: Some(&announcement) };
+        let results = redis.call(redis.tier.mutate(&mutation)).await.map(|reply| reply.results);
         let results = self.record_outcome(redis_keys().map(Invalidated::key), seq, results);
         // A lookup may have read the old value from Redis in between.
         redis_keys().for_each(|key| self.node.invalidate_memory_of(key));
@@ -60,7 +59,7 @@ impl Coordinator {
     /// Puts values into Redis and announces it.
     ///
     /// Another node may have invalidated a tag of the values just before, and the announcement may not have arrived:
-    /// the values would count as older. So the transaction also reads the ledger. If a stamp in the reply is newer
+    /// the values would count as older. So the same request also reads the ledger. If a stamp in the reply is newer
     /// than `clock`, the values are sealed and put once more with the clock of the reply.
     pub(crate) async fn put(
         &self,
@@ -75,22 +74,22 @@ impl Coordinator {
         let seq = self.replay_log.next_seq();
         let keys = operations.iter().map(Operation::key);
         let announcement = announcement::keys(&node.keyspace.channel, self.origin, keys);
-        let transact = async |operations: &[Operation]| {
+        let put = async |operations: &[Operation]| {
             let ledger = Some(node.ledger_query(members));
-            let transaction = Transaction { operations, ledger, announce: Some(&announcement) };
+            let mutation = Mutation { operations, ledger, announce: Some(&announcement) };
             let gaps = node.ledger.gaps();
-            let stamps = redis.call(redis.tier.transact(&transaction)).await?.stamps;
+            let stamps = redis.call(redis.tier.mutate(&mutation)).await?.stamps;
             stamps.iter().for_each(|stamps| node.ledger.learn(members, stamps, gaps));
             Ok(stamps)
         };
-        let mut stamps: Result<Option<Stamps>, CacheError> = transact(&operations).await;
+        let mut stamps: Result<Option<Stamps>, CacheError> = put(&operations).await;
         if let Ok(Some(read)) = &stamps
             && read.newest(members) > clock
         {
             stamps = match seal_again(read.clock) {
                 Ok(sealed_again) => {
                     operations = sealed_again;
-                    transact(&operations).await
+                    put(&operations).await
                 }
                 Err(error) => Err(error),
             };

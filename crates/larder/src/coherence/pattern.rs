@@ -14,7 +14,7 @@ use super::{Coordinator, announcement};
 use crate::key::glob::Glob;
 use crate::node::guarded_tier::GuardedTier;
 use crate::report::error::CacheError;
-use crate::tier::{BATCH, Operation, Transaction};
+use crate::tier::{BATCH, Mutation, Operation};
 use std::sync::Arc;
 
 impl Coordinator {
@@ -42,8 +42,8 @@ impl Coordinator {
     pub(super) async fn remove_matching(&self, redis: &GuardedTier, glob: &Glob) -> Result<u64, CacheError> {
         let keyspace = &self.node.keyspace;
         let announcement = announcement::matching(&keyspace.channel, self.origin, glob.as_bytes());
-        let announce = Transaction { operations: &[], ledger: None, announce: Some(&announcement) };
-        redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
+        let announce = Mutation { operations: &[], ledger: None, announce: Some(&announcement) };
+        redis.call_ignoring_breaker(redis.tier.mutate(&announce)).await?;
         let (mut cursor, mut removed) = (0, 0);
         loop {
             let (next, mut keys) =
@@ -51,8 +51,8 @@ impl Coordinator {
             keys.retain(|key| !keyspace.is_own(key));
             for batch in keys.chunks(BATCH) {
                 let operations: Vec<_> = batch.iter().cloned().map(Operation::Remove).collect();
-                let removal = Transaction { operations: &operations, ledger: None, announce: None };
-                let reply = redis.call_ignoring_breaker(redis.tier.transact(&removal)).await?;
+                let removal = Mutation { operations: &operations, ledger: None, announce: None };
+                let reply = redis.call_ignoring_breaker(redis.tier.mutate(&removal)).await?;
                 removed += reply.results.iter().filter(|result| removed_value(result)).count() as u64;
             }
             if next == 0 {
@@ -60,7 +60,7 @@ impl Coordinator {
             }
             cursor = next;
         }
-        redis.call_ignoring_breaker(redis.tier.transact(&announce)).await?;
+        redis.call_ignoring_breaker(redis.tier.mutate(&announce)).await?;
         Ok(removed)
     }
 }

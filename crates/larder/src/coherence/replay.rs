@@ -6,7 +6,7 @@ use crate::key::glob::Glob;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::report::error::CacheError;
 use crate::report::events::Event;
-use crate::tier::{Announcement, BATCH, LedgerAdvance, Operation, Transaction};
+use crate::tier::{Announcement, BATCH, LedgerAdvance, Mutation, Operation};
 
 impl Coordinator {
     /// Applies invalidations that Redis has not confirmed to this node.
@@ -93,8 +93,8 @@ impl Coordinator {
         let announced = keys.iter().map(|key| &key[..]);
         let announcement = announcement::keys(&self.node.keyspace.channel, self.origin, announced);
         let removals: Vec<_> = keys.iter().cloned().map(Operation::Remove).collect();
-        let transaction = Transaction { operations: &removals, ledger: None, announce: Some(&announcement) };
-        redis.call_ignoring_breaker(redis.tier.transact(&transaction)).await?;
+        let mutation = Mutation { operations: &removals, ledger: None, announce: Some(&announcement) };
+        redis.call_ignoring_breaker(redis.tier.mutate(&mutation)).await?;
         // Values that this node stored while Redis did not reply are compared before their next use.
         keys.iter().for_each(|key| self.node.mark_suspect(key));
         self.node.observers.emit(|| Event::Replayed { invalidations: keys.len() });

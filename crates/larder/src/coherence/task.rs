@@ -309,7 +309,9 @@ async fn send_heartbeats(
     loop {
         let Some(strong) = coordinator.upgrade() else { return };
         let (sent, known_clock) = (strong.node.now(), strong.node.ledger.clock());
-        let marker = strong.markers.due(sent, &strong.node.server_clock);
+        // A write: a primary that hands over to another server, or that was cut off from the others, answers reads longer.
+        // The time is a little older than now: then a copy seems older than it is, never younger.
+        let marker = strong.node.server_clock.last_reply();
         let request = strong.node.server_clock.request();
         let interval = (strong.node.trust.max_lag() / 4).min(MAX_INTERVAL);
         drop(strong);
@@ -325,7 +327,7 @@ async fn send_heartbeats(
                 }
                 let has_ledger = strong.check_ledger(known_clock, &pulse).await;
                 match (proof, previous.replace(sent)) {
-                    _ if !has_ledger => {}
+                    _ if !has_ledger || !pulse.takes_writes => {}
                     (Proof::This, _) => trust.record_proof(sent),
                     (Proof::Previous, Some(previous)) => trust.record_proof(previous),
                     (Proof::Previous, None) => wait = Duration::ZERO,

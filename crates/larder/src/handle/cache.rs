@@ -213,7 +213,7 @@ impl Cache {
     /// Returns how many values were in Redis, or in memory if there is no Redis or it did not confirm. Counters and raw
     /// values whose names match are deleted too.
     ///
-    /// Cost: a scan of *all* keys of the Redis, including keys of other programs, 1,000 in a round trip; a transaction for
+    /// Cost: a scan of *all* keys of the Redis, including keys of other programs, 1,000 in a round trip; a request for
     /// each 500 that match; and a walk through the memory of each node. An invalidation of a tag takes one round trip.
     ///
     /// The pattern is that of Redis: `*` matches any bytes, `?` one byte, `[a-c]` and `[^a-c]` one byte in or outside of a

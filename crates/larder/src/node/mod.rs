@@ -291,6 +291,13 @@ impl Node {
         LedgerQuery { key: &self.keyspace.ledger, at_least: self.ledger.clock(), members }
     }
 
+    /// The ledger's clock, unless this node may have missed an invalidation, or has never read it.
+    pub(crate) fn known_clock(&self) -> Option<u64> {
+        // In this order: what makes the clock obsolete ends the trust first.
+        let clock = self.ledger.known_clock()?;
+        self.trust.is_trusted().then_some(clock)
+    }
+
     /// Reads stamps of the ledger from Redis. Returns the ledger's clock.
     pub(crate) async fn read_stamps(&self, members: &[Vec<u8>]) -> Result<u64, CacheError> {
         let Some(redis) = &self.redis else { return Ok(0) };

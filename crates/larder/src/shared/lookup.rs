@@ -268,9 +268,9 @@ impl SharedView {
     /// The ledger's clock. Reads it if this node may have missed an invalidation.
     async fn current_clock(&self) -> Result<u64, CacheError> {
         let node = self.node();
-        match node.ledger.known_clock() {
-            Some(clock) if node.trust.is_trusted() => Ok(clock),
-            _ => node.read_stamps(&untagged_members()).await,
+        match node.known_clock() {
+            Some(clock) => Ok(clock),
+            None => node.read_stamps(&untagged_members()).await,
         }
     }
 }

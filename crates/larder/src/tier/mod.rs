@@ -25,7 +25,7 @@ pub type Head = [u8; HEAD_BYTES];
 /// each, on different servers, these must not have equal clocks for different states.
 pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
 
-/// The most keys of one command, of one transaction, and the most members of one advance of the ledger: no request and no
+/// The most keys of one command, of one mutation, and the most members of one advance of the ledger: no request and no
 /// reply grows without bound.
 pub(crate) const BATCH: usize = 500;
 
@@ -75,8 +75,9 @@ pub trait Tier: Debug + Send + Sync {
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>>;
 
-    /// Does the operations, reads the ledger and announces: one atomic step for all.
-    fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply>;
+    /// Does the operations, reads the ledger, then announces: one round trip. Each operation is one atomic step, and the
+    /// announcement comes after all of them. A mutation that fails may have done some of it.
+    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, MutationReply>;
 
     /// The server's clock, in microseconds since 1970.
     fn time(&self) -> TierFuture<'_, u64>;
@@ -130,8 +131,8 @@ pub trait Subscription: Debug + Send + Sync {
         false
     }
 
-    /// Sends a heartbeat that also reads or stores a marker. Fails if the server is no longer a primary. A reply
-    /// proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
+    /// Sends a heartbeat that also reads or stores a marker. Fails if the server is no longer a primary. A reply of a server
+    /// that [takes writes](Pulse::takes_writes) proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
     /// that every write before the previous heartbeat was handled.
     fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse>;
 }
@@ -150,8 +151,11 @@ pub enum Marker<'a> {
 }
 
 /// The reply to a heartbeat. Values that the server does not report are `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulse {
+    /// Whether the server took the marker, or refused it for a reason of its own, such as being full. A primary that another
+    /// one replaces, or that has lost its replicas or the other primaries, refuses writes before it stops answering reads.
+    pub takes_writes: bool,
     /// The server's clock, in microseconds since 1970.
     pub time: Option<u64>,
     /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an older
@@ -194,9 +198,6 @@ pub enum Requirement {
     /// `EVAL` and `EVALSHA`: a key is compared and changed in one step.
     #[error("EVAL or EVALSHA is unknown, or refused to this user")]
     Scripts,
-    /// `MULTI` and `EXEC`: a key is changed and the change announced in one step.
-    #[error("MULTI or EXEC is unknown, or refused to this user")]
-    Transactions,
     /// `PUBLISH` and `SUBSCRIBE` over RESP3: nodes announce their changes.
     #[error("PUBLISH or SUBSCRIBE is unknown, or refused to this user")]
     PublishSubscribe,
@@ -311,9 +312,9 @@ impl Operation {
     }
 }
 
-/// The request of [`Tier::transact`].
+/// The request of [`Tier::mutate`].
 #[derive(Clone, Debug)]
-pub struct Transaction<'a> {
+pub struct Mutation<'a> {
     /// The operations, in this order.
     pub operations: &'a [Operation],
     /// The part of the ledger to read.
@@ -322,9 +323,9 @@ pub struct Transaction<'a> {
     pub announce: Option<&'a Announcement>,
 }
 
-/// The reply of [`Tier::transact`].
+/// The reply of [`Tier::mutate`].
 #[derive(Clone, Debug)]
-pub struct TransactionReply {
+pub struct MutationReply {
     /// The result of each operation, in order.
     pub results: Vec<OperationResult>,
     /// The stamps after the operations, if they were requested.

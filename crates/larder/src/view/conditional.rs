@@ -118,7 +118,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 return Err(CacheError::NotAsked);
             }
             let (mut lookups, clock) =
-                coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
+                coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Read).await?;
             let start = StartState { clock, ..start };
             let expected = match lookups.pop() {
                 Some(RedisLookup::Bytes(bytes)) => {
@@ -190,6 +190,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         // What is taken must be readable.
         coordinator.node.learn_server_time().await?;
         let start = StartState { clock: node.ledger.clock(), ..node.start_state(&redis_key) };
+        // Also shows that Redis replies: what it is not asked for stays in memory.
         node.read_stamps(&untagged_members()).await?;
         node.invalidate_memory(&memory_key);
         let results = coordinator.remove(vec![Operation::Take(redis_key.clone())]).await?;
@@ -220,7 +221,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         for _ in 0..MAX_TRIES {
             let seq = coordinator.replay_log.next_seq();
             let (mut lookups, _) =
-                coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Mutate).await?;
+                coordinator.lookup_redis(std::slice::from_ref(&redis_key), Purpose::Read).await?;
             let (request, existed) = match lookups.pop() {
                 Some(RedisLookup::Bytes(bytes)) => (make_stale(node, &redis_key, bytes), true),
                 Some(RedisLookup::LeaseHeldByOther(id)) => {

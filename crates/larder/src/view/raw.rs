@@ -6,7 +6,7 @@ use crate::coherence::mutation::spawn_mutation;
 use crate::key::{CacheKey, KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::node::entry::{EntryState, MemoryCounter, MemoryEntry};
 use crate::report::error::CacheError;
-use crate::tier::{Expiry, Operation, OperationResult, Transaction};
+use crate::tier::{Expiry, Mutation, Operation, OperationResult};
 use larder_engine::{Op, Ttl};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -204,7 +204,7 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn write(&self, key: &K, bytes: impl Into<Vec<u8>>, ttl: Duration) -> Result<(), CacheError> {
-        self.transact(Operation::Put(self.redis_key(key), bytes.into(), Expiry::After(ttl))).await.map(drop)
+        self.mutate(Operation::Put(self.redis_key(key), bytes.into(), Expiry::After(ttl))).await.map(drop)
     }
 
     /// Removes a key. Returns whether there was one.
@@ -215,16 +215,16 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn delete(&self, key: &K) -> Result<bool, CacheError> {
-        let result = self.transact(Operation::Remove(self.redis_key(key))).await?;
+        let result = self.mutate(Operation::Remove(self.redis_key(key))).await?;
         Ok(matches!(result, Some(OperationResult::Removed(Some(_)))))
     }
 
-    async fn transact(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {
+    async fn mutate(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {
         self.coordinator.node.check_process()?;
         let redis = self.coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
         self.coordinator.ensure_connected().await;
-        let transaction = Transaction { operations: &[operation], ledger: None, announce: None };
-        Ok(redis.call(redis.tier.transact(&transaction)).await?.results.pop())
+        let mutation = Mutation { operations: &[operation], ledger: None, announce: None };
+        Ok(redis.call(redis.tier.mutate(&mutation)).await?.results.pop())
     }
 
     fn redis_key(&self, key: &K) -> Vec<u8> {

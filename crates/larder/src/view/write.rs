@@ -87,8 +87,8 @@ where
         self.write_all(vec![(KeyBuf::of(key), value, options.clone())]).await
     }
 
-    /// Stores many values: 500 in a transaction. [`Reach::HereAndQueued`] if Redis did not confirm one of the
-    /// transactions; the others are sent all the same.
+    /// Stores many values: 500 in a request. [`Reach::HereAndQueued`] if Redis did not confirm one of the requests; the others
+    /// are sent all the same. It is not one step: others may read some of the values before the last one is stored.
     ///
     /// # Errors
     /// If one cannot be encoded: none is stored.
@@ -157,7 +157,7 @@ where
         Ok(Removal { existed: existed.first() == Some(&true), reach })
     }
 
-    /// Removes many keys.
+    /// Removes many keys: 500 in a request. It is not one step: others may still find the last one when the first is gone.
     ///
     /// # Errors
     /// As [`View::delete`].
@@ -247,7 +247,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         WrittenValue { memory_key, redis_key, value: Arc::new(value), lifetime, tags }
     }
 
-    /// Writes values in one transaction, then to memory. Without a ledger clock only to memory: a value without one would
+    /// Writes values in one request, then to memory. Without a ledger clock only to memory: a value without one would
     /// be served by no node.
     async fn write_batch(
         &self,
@@ -303,10 +303,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         }
         self.coordinator.ensure_connected().await;
         self.coordinator.node.learn_server_time().await?;
-        let is_trusted = node.trust.is_trusted();
-        match node.ledger.known_clock() {
-            Some(clock) if is_trusted => Ok(clock),
-            _ => {
+        match node.known_clock() {
+            Some(clock) => Ok(clock),
+            None => {
                 let mut clock = u64::MAX;
                 for members in members_of(tags_of(values)).chunks(BATCH) {
                     clock = clock.min(node.read_stamps(members).await?);

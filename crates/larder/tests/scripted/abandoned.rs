@@ -1,7 +1,7 @@
 //! Requests of an abandoned connection may still arrive, but not after requests of the next connection.
 
 use crate::mutation::Mutation;
-use crate::{Fixture, Versions, node};
+use crate::{Fixture, Versions, is_step_reply, is_step_request, node};
 use larder::Cache;
 use larder_testkit::{Gate, PATIENCE, RedisServer, ScriptedProxy, eventually, until, within};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,9 @@ async fn abandoned_request_does_not_run_after_later_one() {
     let view: Versions = cache.view("v");
     view.write("k", 1).await.everywhere();
     let is_first = AtomicBool::new(true);
-    let held = proxy.hold(move |frame| frame.is_request("MULTI") && is_first.swap(false, Ordering::SeqCst));
+    let held = proxy.hold(move |frame| {
+        frame.is_request("SET") && frame.contains("s:v:k") && is_first.swap(false, Ordering::SeqCst)
+    });
     view.write("k", 2).await.queued();
     // The cache continues on the other thread of the runtime.
     until("the pending invalidation is replayed on another connection", || {
@@ -33,7 +35,7 @@ async fn abandoned_request_does_not_run_after_later_one() {
     });
     view.write("k", 3).await.everywhere();
     let given_up = held.arrival().await.connection;
-    let replies = proxy.hold(move |frame| frame.connection == given_up && frame.is_reply("EXEC"));
+    let replies = proxy.hold(move |frame| frame.connection == given_up && frame.is_reply("PUBLISH"));
     held.release();
     eventually("the request is answered, or its connection is closed", async || {
         replies.count() > 0 || !proxy.open().contains(&given_up)
@@ -60,7 +62,7 @@ async fn leases_are_released(server: &RedisServer) {
 async fn lease_of_lookup_whose_reply_is_lost_is_released_at_once() {
     let Some(server) = RedisServer::start() else { return };
     let fixture = Fixture::with(&server, |options| options.lease_wait(PATIENCE)).await;
-    let replies = fixture.proxy.hold(|frame| frame.is_reply("EVALSHA"));
+    let replies = fixture.proxy.hold(|frame| is_step_reply(frame, "s:v:k"));
     let (gate, far) = (Gate::closed(), fixture.far.clone());
     let passes = gate.clone();
     let loader = move |_| async move {
@@ -85,7 +87,7 @@ async fn leases_of_bulk_lookup_that_fails_in_the_middle_are_released_at_once() {
     let fixture = Fixture::with(&server, |options| options.lease_wait(PATIENCE)).await;
     // The keys of one request at most, and one more.
     let keys: Vec<String> = (0..501).map(|n| format!("k{n}")).collect();
-    let lookups = fixture.proxy.hold(|frame| frame.is_request("EVALSHA"));
+    let lookups = fixture.proxy.hold(|frame| is_step_request(frame, "s:v:k"));
     let (gate, far) = (Gate::closed(), fixture.far.clone());
     let passes = gate.clone();
     let load = tokio::spawn(async move {

@@ -2,7 +2,7 @@
 //! lost, and with each answer given or lost.
 
 use crate::mutation::Mutation;
-use crate::{Fixture, Origin, settled};
+use crate::{Fixture, Origin, is_step_reply, is_step_request, settled};
 use larder_testkit::{Gate, Hold, RedisServer};
 
 /// How far the load of the far node has come when the near node deletes the key.
@@ -130,13 +130,13 @@ async fn play(server: &RedisServer, step: Step, push: Push, line: Line) {
 }
 
 impl Fixture {
-    /// Holds the request, or the reply, of the next script that is about the key, if the play is at that step.
+    /// Holds the request, or the reply, of the next step that is about the key, if the play is at that step.
     fn hold(&self, step: Step, at_request: Step, at_reply: Step, key: &str) -> Option<Hold> {
         let key = key.to_owned();
         if step == at_request {
-            Some(self.proxy.hold(move |frame| frame.is_request("EVALSHA") && frame.contains(&key)))
+            Some(self.proxy.hold(move |frame| is_step_request(frame, &key)))
         } else if step == at_reply {
-            Some(self.proxy.hold(|frame| frame.is_reply("EVALSHA")))
+            Some(self.proxy.hold(move |frame| is_step_reply(frame, &key)))
         } else {
             None
         }

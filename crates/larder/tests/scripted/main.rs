@@ -67,6 +67,16 @@ fn on_first_connection(rule: impl Fn(&Frame) -> bool) -> impl Fn(&Frame) -> bool
     move |frame| rule(frame) && *first.get_or_init(|| frame.connection) == frame.connection
 }
 
+/// Whether this is the request of a step of a load, about this key: a lookup, which sets a lease, or a script.
+fn is_step_request(frame: &Frame, key: &str) -> bool {
+    (frame.is_request("SET") || frame.is_request("EVALSHA")) && frame.contains(key)
+}
+
+/// Whether this is the reply to such a request.
+fn is_step_reply(frame: &Frame, key: &str) -> bool {
+    (frame.is_reply("SET") || frame.is_reply("EVALSHA")) && frame.answers(key)
+}
+
 /// Two nodes that are connected, have loaded the scripts and get each other's announcements.
 struct Fixture {
     proxy: ScriptedProxy,

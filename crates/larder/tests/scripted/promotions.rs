@@ -2,7 +2,7 @@
 //! push lost. Many client-side caches lose this race.
 
 use crate::mutation::Mutation;
-use crate::{Fixture, settled};
+use crate::{Fixture, is_step_reply, settled};
 use larder_testkit::RedisServer;
 use std::convert::Infallible;
 
@@ -43,7 +43,8 @@ async fn play(server: &RedisServer, order: Order, how: How, who: Who) {
     fixture.near.write(&key, 1).await.everywhere();
 
     let name = key.clone();
-    let replies = fixture.proxy.hold(|frame| frame.is_reply("EVALSHA") || frame.is_reply("MGET"));
+    let named = key.clone();
+    let replies = fixture.proxy.hold(move |frame| is_step_reply(frame, &named) || frame.is_reply("MGET"));
     let (far, asked) = (fixture.far.clone(), key.clone());
     let asking = tokio::spawn(async move {
         match how {

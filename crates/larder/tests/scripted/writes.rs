@@ -12,7 +12,7 @@ use std::time::Duration;
 async fn overtaken_write_is_read_by_its_writer() {
     let Some(server) = RedisServer::start() else { return };
     let fixture = Fixture::new(&server, false).await;
-    let requests = fixture.proxy.hold(|frame| frame.is_request("EXEC"));
+    let requests = fixture.proxy.hold(|frame| frame.is_request("SET") && frame.contains("overtaken"));
     let far = fixture.far.clone();
     let writing = tokio::spawn(async move { far.write("overtaken", 2).await });
     requests.arrival().await;
@@ -114,8 +114,8 @@ async fn replay_in_progress_keeps_newer_value() {
     fixture.far.delete("pending").await.queued();
     fixture.far_cache.invalidate_tags(["pending tag"], Invalidation::Hard).await.queued();
     let stamps = fixture.proxy.hold(|frame| frame.is_request("EVALSHA") && frame.contains("pending tag"));
-    stamps.arrival().await;
     server.command("CONFIG SET min-replicas-to-write 0");
+    stamps.arrival().await;
     let far = fixture.far.clone();
     let writing = tokio::spawn(async move { far.write("pending", 2).await });
     tokio::task::yield_now().await;
@@ -138,7 +138,7 @@ async fn delete_confirmed_by_replaced_server_is_replayed() {
     fixture.near.fetch("deleted").load(|_| async { Ok(1) }).await.expect("loads");
     server.take_snapshot();
     let mut events = fixture.far_cache.events();
-    let replies = fixture.proxy.hold(on_first_connection(|frame| frame.is_reply("EXEC")));
+    let replies = fixture.proxy.hold(on_first_connection(|frame| frame.is_reply("UNLINK")));
     let far = fixture.far.clone();
     let deleting = tokio::spawn(async move { far.delete("deleted").await });
     replies.arrival().await;

@@ -3,7 +3,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
-use larder::{Cache, Counters, Invalidation, Reach, View};
+use larder::{Cache, Counters, Invalidation, Reach, Source, View};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -159,6 +159,42 @@ async fn replica_is_not_read_by_readers() {
     assert_eq!(view.read("k").await.as_deref(), Some(&1));
     server.command("REPLICAOF 127.0.0.1 1");
     eventually("it is not asked any more", async || view.read("k").await.is_none()).await;
+}
+
+/// A primary that was cut off from its replicas answers heartbeats, and another one may have taken its place.
+#[tokio::test]
+async fn primary_that_takes_no_writes_proves_nothing() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node(&server);
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    let trusted = || cache.coherence().memory_trusted;
+    eventually("heartbeats are answered", async || trusted()).await;
+    let mut events = cache.events();
+    server.command("CONFIG SET min-replicas-to-write 1");
+    eventually("memory alone is not served any more", async || !trusted()).await;
+    let found = view.read("k").await.expect("Redis has it");
+    assert_eq!((*found, found.source()), (1, Source::Memory), "compared with Redis");
+    server.command("CONFIG SET min-replicas-to-write 0");
+    eventually("memory is trusted again", async || trusted()).await;
+    assert!(events.try_recv().is_err(), "the subscription was never closed");
+}
+
+/// A full server takes no marker; its replies prove as much as before.
+#[tokio::test]
+async fn full_server_is_read_and_trusted() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(100)));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    server.command("CONFIG SET maxmemory 1");
+    let other: View<str, u32> = node(&server).view("n");
+    let loads = async |key| *other.fetch(key).load(|_| async { Ok(2) }).await.expect("a value");
+    assert_eq!((loads("k").await, loads("absent").await), (1, 2), "what is there is read without a lease");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(cache.coherence().memory_trusted);
+    view.delete("k").await.everywhere();
+    assert!(other.read("k").await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -223,6 +223,7 @@ async fn trimmed_ledger_revives_no_value_and_ends_none_without_tags() {
                 for n = 1, 100000 do redis.call('ZADD', KEYS[1], clock + n, '!' .. n) end \
                 redis.call('ZADD', KEYS[1], clock + 100000, 'clock')";
     server.command(&format!("EVAL \"{fill}\" 1 test::ledger"));
+    cache.invalidate_tags(["next"], Invalidation::Hard).await.everywhere();
     assert_eq!(tagged(&view, "new", "t2", 1).await, 1);
     cache.invalidate_tags(["last"], Invalidation::Hard).await.everywhere();
     let members: u64 =

@@ -49,8 +49,7 @@ async fn mode_and_one_event_name_what_the_server_lacks() {
     for (commands, lacks) in [
         ("-eval", Requirement::Scripts),
         ("-evalsha", Requirement::Scripts),
-        ("-@scripting -@transaction", Requirement::Scripts),
-        ("-exec", Requirement::Transactions),
+        ("-@scripting", Requirement::Scripts),
         ("-publish", Requirement::PublishSubscribe),
         ("-subscribe", Requirement::PublishSubscribe),
         ("resetchannels", Requirement::PublishSubscribe),

@@ -16,7 +16,7 @@ impl RedisTier {
         let connector = if announce.is_some() { &self.writer } else { self.reader(&first.key) };
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
-            self.compare_and_set.call(&mut pipeline, by_text, swaps.len());
+            self.scripts.compare_and_set.call(&mut pipeline, by_text, swaps.len());
             swaps.iter().for_each(|swap| _ = pipeline.arg(&swap.key));
             match announce {
                 Some(Announcement { channel, message }) => pipeline.arg(channel).arg(message),

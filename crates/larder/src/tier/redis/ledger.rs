@@ -8,9 +8,9 @@
 //! A ledger that another program has overwritten is a lost one, and is replaced: a key of another type, or a score that is no
 //! stamp. What such a ledger says orders nothing.
 
+use super::RedisTier;
 use super::connect::Connector;
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
-use super::{RedisTier, executed};
 use crate::tier::{LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES};
 use crate::value::random::random_u64;
 use redis::{Pipeline, Value};
@@ -57,17 +57,29 @@ impl RedisTier {
             Err(error) => return Err(error),
         };
         let start = self.server_micros(connector).await?.max(query.at_least + margin());
-        let mut pipeline = Pipeline::with_capacity(7);
-        if overwritten {
+        let answers = if overwritten {
             tracing::warn!("another program has overwritten the ledger: a new one is created");
-            replace(&mut pipeline, query.key, start, has_wrong_type);
+            let build = |by_text| {
+                let mut pipeline = Pipeline::with_capacity(2);
+                self.scripts
+                    .repair
+                    .call(&mut pipeline, by_text, 1)
+                    .arg(query.key)
+                    .arg(start)
+                    .arg(STAMP_LIMIT);
+                read(&mut pipeline, query);
+                pipeline
+            };
+            self.send_script(connector, build).await?
         } else {
-            create(&mut pipeline, query.key, start);
-        }
-        read(&mut pipeline, query);
-        let mut answers = connector.send(&self.address, &pipeline).await?;
-        let scores = answers.pop().unwrap_or_default();
-        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
+            let mut pipeline = Pipeline::with_capacity(2);
+            pipeline.cmd("ZADD").arg(query.key).arg("NX").arg(start).arg("clock").arg(start).arg("floor");
+            read(&mut pipeline, query);
+            connector.send(&self.address, &pipeline).await?
+        };
+        let mut answers = answers.into_iter();
+        checked(answers.next().unwrap_or_default())?;
+        let scores = answers.next().unwrap_or_default();
         stamps(array(scores)?)?
             .ok_or_else(|| TierError::Refused("the ledger was removed while it was created".into()))
     }
@@ -75,7 +87,7 @@ impl RedisTier {
     pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<LedgerAdvanced, TierError> {
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(1);
-            self.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
+            self.scripts.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
             pipeline.arg(advance.at_least).arg(margin());
             pipeline.arg(advance.floor_message.unwrap_or_default());
             pipeline.arg(&advance.announce.channel).arg(&advance.announce.message);
@@ -95,28 +107,13 @@ impl RedisTier {
 
     /// Removes the members but for the newer half. The new floor of tags invalidates what they would invalidate.
     async fn trim(&self, key: &[u8]) -> Result<(), TierError> {
-        // Counted from the newest: another node may have removed the older half meanwhile.
-        let oldest_kept = -MAX_MEMBERS / 2;
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("ZRANGE").arg(key).arg(oldest_kept).arg(oldest_kept).arg("WITHSCORES");
-        pipeline.cmd("ZMSCORE").arg(key).arg(&JUDGES_OF_EVERYTHING);
-        let mut answers = self.writer.send(&self.address, &pipeline).await?.into_iter();
-        let pair = match array(answers.next().unwrap_or_default())?.into_iter().next() {
-            Some(Value::Array(pair)) => pair,
-            _ => return Ok(()),
+        let build = |by_text| {
+            let mut pipeline = Pipeline::with_capacity(1);
+            self.scripts.trim.call(&mut pipeline, by_text, 1).arg(key).arg(-MAX_MEMBERS / 2);
+            pipeline.arg(&JUDGES_OF_EVERYTHING);
+            pipeline
         };
-        let floor = stamp(pair.into_iter().nth(1).unwrap_or_default())?.unwrap_or_default();
-        let judges = array(answers.next().unwrap_or_default())?;
-        let mut pipeline = Pipeline::with_capacity(7);
-        pipeline.cmd("MULTI").cmd("ZADD").arg(key).arg("GT").arg(floor).arg("tags");
-        pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg(format!("({floor}"));
-        for (judge, score) in JUDGES_OF_EVERYTHING.iter().zip(judges) {
-            if let Some(score) = stamp(score)? {
-                pipeline.cmd("ZADD").arg(key).arg("GT").arg(score).arg(judge);
-            }
-        }
-        pipeline.cmd("EXEC");
-        executed(self.writer.send(&self.address, &pipeline).await?).map(drop)
+        int(self.send_script(&self.writer, build).await?.pop().unwrap_or_default()).map(drop)
     }
 
     pub(super) async fn server_micros(&self, connector: &Connector) -> Result<u64, TierError> {
@@ -124,24 +121,6 @@ impl RedisTier {
         pipeline.cmd("TIME");
         time_micros(connector.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default())
     }
-}
-
-fn create(pipeline: &mut Pipeline, key: &[u8], start: u64) {
-    pipeline.cmd("ZADD").arg(key).arg("NX").arg(start).arg("clock").arg(start).arg("floor");
-}
-
-/// Makes a ledger out of one that was overwritten. Another node may have done so just before: its stamps stay.
-fn replace(pipeline: &mut Pipeline, key: &[u8], start: u64, has_wrong_type: bool) {
-    pipeline.cmd("MULTI");
-    match has_wrong_type {
-        true => pipeline.cmd("UNLINK").arg(key),
-        false => {
-            pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg("-inf").arg("(1");
-            pipeline.cmd("ZREMRANGEBYSCORE").arg(key).arg(STAMP_LIMIT).arg("+inf")
-        }
-    };
-    // The floor takes the place of the stamps that are gone.
-    pipeline.cmd("ZADD").arg(key).arg("GT").arg(start).arg("clock").arg(start).arg("floor").cmd("EXEC");
 }
 
 fn stamped(advance: &LedgerAdvance<'_>, mut stamp: impl FnMut(&[u8])) {

@@ -4,8 +4,10 @@ use super::RedisTier;
 use super::connect::Connector;
 use super::ledger;
 use super::values::{array, bytes, head_of, px};
-use crate::tier::{HEAD_BYTES, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
+use crate::tier::{HEAD_BYTES, Head, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
 use redis::{Cmd, Pipeline, Value};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl RedisTier {
     pub(super) async fn do_lookup(&self, lookup: &Lookup<'_>) -> Result<LookupReply, TierError> {
@@ -15,29 +17,10 @@ impl RedisTier {
         let connector = self.reader(first);
         let ledger = lookup.ledger.as_ref();
         let key_count = lookup.keys.len();
-        let (contents, scores) = match lookup.lease {
-            Some((leases, ttl)) => {
-                let build = |by_text| {
-                    let mut pipeline = Pipeline::with_capacity(2);
-                    self.lookup.call(&mut pipeline, by_text, key_count);
-                    lookup.keys.iter().for_each(|key| _ = pipeline.arg(key));
-                    pipeline.arg(px(ttl));
-                    leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
-                    ledger.inspect(|query| ledger::read(&mut pipeline, query));
-                    pipeline
-                };
-                let mut answers = self.send_script(connector, build).await?.into_iter();
-                let stored = array(answers.next().unwrap_or_default())?.into_iter();
-                let contents = stored.map(|stored| match stored {
-                    Value::Int(_) => Ok(KeyContent::LeaseGranted),
-                    stored => content(stored),
-                });
-                (contents.collect::<Result<_, TierError>>()?, answers.next())
-            }
-            None => match ledger {
-                Some(ledger) => self.read_with_ledger(connector, lookup.keys, ledger).await?,
-                None => (self.read(connector, lookup.keys).await?, None),
-            },
+        let (contents, scores) = match (lookup.lease, ledger) {
+            (Some(leases), _) => self.read_or_lease(connector, lookup.keys, leases, ledger).await?,
+            (None, Some(ledger)) => self.read_with_ledger(connector, lookup.keys, ledger).await?,
+            (None, None) => (self.read(connector, lookup.keys).await?, None),
         };
         if contents.len() != key_count {
             return Err(TierError::Refused(format!("{} replies for {key_count} keys", contents.len())));
@@ -47,6 +30,68 @@ impl RedisTier {
             _ => None,
         };
         Ok(LookupReply { keys: contents, stamps })
+    }
+
+    /// The contents of keys, with a lease where nothing is, and the reply to the read of the ledger. Keys that get no lease
+    /// because the server is full, or because this user may only read, are read.
+    async fn read_or_lease(
+        &self,
+        connector: &Connector,
+        keys: &[Vec<u8>],
+        (leases, ttl): (&[Head], Duration),
+        ledger: Option<&LedgerQuery<'_>>,
+    ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
+        let mut stored = Vec::new();
+        let mut scores = None;
+        if self.leases_by_set.load(Ordering::Relaxed) {
+            let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
+            for (key, lease) in keys.iter().zip(leases) {
+                pipeline.cmd("SET").arg(key).arg(lease).arg("PX").arg(px(ttl)).arg("NX").arg("GET");
+            }
+            ledger.inspect(|query| ledger::read(&mut pipeline, query));
+            stored = connector.send(&self.address, &pipeline).await?;
+            scores = ledger.and_then(|_| stored.pop());
+            if matches!(stored.first(), Some(Value::ServerError(error)) if error.code() == "ERR") {
+                // A syntax error, which executes nothing: the server is older than 7.0.
+                self.leases_by_set.store(false, Ordering::Relaxed);
+            }
+        }
+        if !self.leases_by_set.load(Ordering::Relaxed) {
+            let build = |by_text| {
+                let mut pipeline = Pipeline::with_capacity(2);
+                self.scripts.lookup.call(&mut pipeline, by_text, keys.len());
+                keys.iter().for_each(|key| _ = pipeline.arg(key));
+                pipeline.arg(px(ttl));
+                leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
+                ledger.inspect(|query| ledger::read(&mut pipeline, query));
+                pipeline
+            };
+            let mut answers = self.send_script(connector, build).await?.into_iter();
+            let answer = answers.next().unwrap_or_default();
+            stored = match is_refused(&answer) {
+                true => vec![answer; keys.len()],
+                false => array(answer)?,
+            };
+            scores = answers.next();
+        }
+        let refused = |(key, stored): (&Vec<u8>, &Value)| is_refused(stored).then(|| key.clone());
+        let refused: Vec<_> = keys.iter().zip(&stored).filter_map(refused).collect();
+        let mut read = Vec::new();
+        if !refused.is_empty() {
+            let is_granted = stored.contains(&Value::Nil);
+            read = self.read(connector, &refused).await.map_err(|error| match error {
+                // Not all was refused: there may be leases.
+                TierError::Refused(reason) if is_granted => TierError::NoReply(reason),
+                error => error,
+            })?;
+        }
+        let mut read = read.into_iter();
+        let contents = stored.into_iter().map(|stored| match stored {
+            Value::Nil => Ok(KeyContent::LeaseGranted),
+            stored if is_refused(&stored) => Ok(read.next().unwrap_or(KeyContent::Absent)),
+            stored => content(stored),
+        });
+        Ok((contents.collect::<Result<_, TierError>>()?, scores))
     }
 
     /// The contents of keys.
@@ -100,6 +145,11 @@ impl RedisTier {
         };
         Ok(HeadsReply { heads, stamps })
     }
+}
+
+/// Whether the server has refused to put a lease, or to read. For a key of another type this is so.
+fn is_refused(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(_))
 }
 
 fn content(stored: Value) -> Result<KeyContent, TierError> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lookup, read_heads, compare_and_set    a few connections, by the hash of the key
-//! transact, advance_ledger, …            one connection: mutations of a key keep their order
+//! mutate, advance_ledger, …              one connection: mutations of a key keep their order
 //! subscribe                              its own, for pushes
 //! ```
 //!
@@ -18,28 +18,28 @@ mod credentials;
 mod exchange;
 mod ledger;
 mod lookup;
+mod mutate;
 mod pulse;
 mod requirements;
 mod scripts;
 mod subscribe;
 #[cfg(feature = "tls")]
 mod tls;
-mod transact;
 mod values;
 
 use crate::tier::{
     Announcement, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup, LookupReply,
-    PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture, Transaction,
-    TransactionReply,
+    Mutation, MutationReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError,
+    TierFuture,
 };
 use address::Address;
 use connect::Connector;
 use redis::{Pipeline, Value};
-use scripts::Script;
+use scripts::Scripts;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use twox_hash::XxHash3_64;
-use values::{array, checked};
 
 pub(crate) use credentials::CredentialsSource;
 pub use credentials::RedisCredentials;
@@ -89,10 +89,9 @@ pub(crate) struct RedisTier {
     readers: Box<[Connector]>,
     /// For mutations.
     writer: Connector,
-    lookup: Script,
-    compare_and_set: Script,
-    advance: Script,
-    remove: Script,
+    scripts: Scripts,
+    /// Whether the accepted server has `SET` with `NX` and `GET`, as far as is known.
+    leases_by_set: AtomicBool,
 }
 
 impl RedisTier {
@@ -101,10 +100,8 @@ impl RedisTier {
             address: Arc::new(Address::new(url, options)?),
             readers: (0..options.connections).map(|_| Connector::default()).collect(),
             writer: Connector::default(),
-            lookup: Script::new(scripts::LOOKUP),
-            compare_and_set: Script::new(scripts::COMPARE_AND_SET),
-            advance: Script::new(scripts::ADVANCE),
-            remove: Script::new(scripts::REMOVE),
+            scripts: Scripts::new(),
+            leases_by_set: AtomicBool::new(true),
         })
     }
 
@@ -126,19 +123,6 @@ impl RedisTier {
             }
             _ => Ok(answers),
         }
-    }
-}
-
-/// The replies of a transaction.
-fn executed(mut answers: Vec<Value>) -> Result<Vec<Value>, TierError> {
-    let exec = answers.pop().unwrap_or_default();
-    match exec {
-        // The error of the refused command says more than that of EXEC.
-        Value::ServerError(_) => {
-            answers.into_iter().try_for_each(|answer| checked(answer).map(drop))?;
-            checked(exec).map(|_| Vec::new())
-        }
-        exec => array(exec),
     }
 }
 
@@ -170,8 +154,8 @@ impl Tier for RedisTier {
         }
     }
 
-    fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {
-        Box::pin(self.do_transact(transaction))
+    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, MutationReply> {
+        Box::pin(self.do_mutate(mutation))
     }
 
     fn time(&self) -> TierFuture<'_, u64> {
@@ -208,6 +192,8 @@ impl Tier for RedisTier {
 
     fn accept(&self, server: &ServerId) {
         self.address.accept(server);
+        // Another server may be of another version.
+        self.leases_by_set.store(true, Ordering::Relaxed);
         self.readers.iter().chain([&self.writer]).for_each(|connector| connector.keep_only(server));
     }
 }

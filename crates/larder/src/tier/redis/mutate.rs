@@ -2,7 +2,9 @@
 
 use super::values::{self, array, bytes, checked, head_of, int, px, set_option};
 use super::{RedisTier, ledger};
-use crate::tier::{Announcement, HEAD_BYTES, KeyContent, Mutation, MutationReply, Operation, OperationResult, TierError};
+use crate::tier::{
+    Announcement, HEAD_BYTES, KeyContent, Mutation, MutationReply, Operation, OperationResult, TierError,
+};
 use redis::{Pipeline, Value};
 use std::time::Duration;
 
@@ -73,7 +75,8 @@ impl RedisTier {
             self.scripts.increment.call(&mut pipeline, by_text, 1).arg(key).arg(by).arg(px(ttl));
             pipeline
         };
-        int(self.send_script(&self.writer, build).await?.pop().unwrap_or_default())
+        let sum = self.send_script(&self.writer, build).await?.pop().unwrap_or_default();
+        values::text(sum)?.parse().map_err(|_| TierError::Refused("the sum is no integer".into()))
     }
 
     pub(super) async fn do_scan(&self, cursor: u64, glob: &[u8]) -> Result<(u64, Vec<Vec<u8>>), TierError> {

@@ -8,6 +8,10 @@ use redis::{Pipeline, Value};
 /// How long a marker is kept. Nodes remember invalidations for a minute: a missing marker means the same as an old one.
 const KEPT_SECONDS: u64 = 3_600;
 
+/// Refusals of a write by a server that another one may have replaced: it is a replica now, or it has lost its replicas or the
+/// other primaries. A full server, or a user who may not write there, says nothing of that.
+const CUT_OFF: [&str; 4] = ["READONLY", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN"];
+
 /// The commands of a heartbeat. Every user may send HELLO, and its reply has the role of the server.
 pub(super) fn pipeline(options: &SubscribeOptions, server: &ServerId, marker: Marker<'_>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(4);
@@ -35,9 +39,12 @@ pub(super) fn parse(replies: Vec<Value>) -> Result<Pulse, TierError> {
         Some("master" | "primary" | "") | None => {}
         Some(role) => return Err(TierError::NoReply(format!("the role of the server is {role}"))),
     }
+    let (time, ledger_clock, marker) = (next(), next(), next());
+    let is_cut_off = matches!(&marker, Value::ServerError(error) if CUT_OFF.contains(&error.code()));
     Ok(Pulse {
-        time: time_micros(next()).ok(),
-        ledger_clock: stamp(next()).ok().flatten(),
-        marker: text(next()).ok().and_then(|marker| marker.parse().ok()),
+        takes_writes: !is_cut_off,
+        time: time_micros(time).ok(),
+        ledger_clock: stamp(ledger_clock).ok().flatten(),
+        marker: text(marker).ok().and_then(|marker| marker.parse().ok()),
     })
 }

@@ -12,8 +12,6 @@ pub(super) fn add_to(pipeline: &mut Pipeline, options: &SubscribeOptions) -> Vec
     let script = Script::new("return 1");
     script.call(pipeline, true, 0);
     script.call(pipeline, false, 0);
-    needed.extend([Requirement::Transactions, Requirement::Transactions]);
-    pipeline.cmd("MULTI").cmd("EXEC");
     needed.push(Requirement::SortedSets);
     pipeline.cmd("ZMSCORE").arg(&options.ledger).arg("clock");
     needed.push(Requirement::PublishSubscribe);
@@ -33,7 +31,7 @@ pub(super) fn add_to(pipeline: &mut Pipeline, options: &SubscribeOptions) -> Vec
 pub(super) fn check(needed: Requirement, reply: Value) -> Result<(), TierError> {
     let Value::ServerError(error) = &reply else { return Ok(()) };
     match (error.code(), needed) {
-        ("ERR" | "NOPERM" | "EXECABORT", _) => Err(TierError::Unsupported(needed)),
+        ("ERR" | "NOPERM", _) => Err(TierError::Unsupported(needed)),
         // The server starts, or runs a script that takes long: that says nothing.
         ("LOADING" | "BUSY", _) => Err(TierError::NoReply(text_of(error))),
         // These take effect. The others only show that the server knows them: it may be full, or the key no ledger.

@@ -33,17 +33,37 @@ impl Script {
     }
 }
 
-/// Returns for each key its content, or puts a lease if the key is absent, and returns 1.
-/// ARGV: the lifetime of the leases, then a lease for each key.
-pub(super) const LOOKUP: &str = "\
+/// The scripts of the protocol.
+pub(super) struct Scripts {
+    pub(super) lookup: Script,
+    pub(super) compare_and_set: Script,
+    pub(super) increment: Script,
+    pub(super) advance: Script,
+    pub(super) repair: Script,
+    pub(super) trim: Script,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Scripts {
+            lookup: Script::new(LOOKUP),
+            compare_and_set: Script::new(COMPARE_AND_SET),
+            increment: Script::new(INCREMENT),
+            advance: Script::new(ADVANCE),
+            repair: Script::new(REPAIR),
+            trim: Script::new(TRIM),
+        }
+    }
+}
+
+/// Returns for each key its content, or puts a lease if the key is absent, and returns nil: as `SET` with `NX` and `GET`,
+/// which Redis has since 7.0. ARGV: the lifetime of the leases, then a lease for each key.
+const LOOKUP: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
-  local bytes = redis.call('GET', key)
-  if bytes then
-    out[i] = bytes
-  else
+  out[i] = redis.call('GET', key)
+  if not out[i] then
     redis.call('SET', key, ARGV[1 + i], 'PX', ARGV[1])
-    out[i] = 1
   end
 end
 return out";
@@ -52,7 +72,7 @@ return out";
 /// ARGV: channel, message, then for each key the expected bytes, what to do, the new bytes, a time. What to do is an
 /// option of SET, or a command; before PEXPIREAT the new bytes are the deadline in the value. RELEASE leaves what follows the
 /// lease.
-pub(super) const COMPARE_AND_SET: &str = "\
+const COMPARE_AND_SET: &str = "\
 local out = {}
 for i, key in ipairs(KEYS) do
   local at = 4 * i - 1
@@ -85,30 +105,17 @@ for i, key in ipairs(KEYS) do
 end
 return out";
 
-/// Removes keys and announces it, on a server that is too full to queue a transaction. Returns for each its first bytes,
-/// and whether it was there. ARGV: channel and message, or nothing.
-pub(super) const REMOVE: &str = "\
-local out = {}
-for i, key in ipairs(KEYS) do
-  local head = redis.pcall('GETRANGE', key, 0, 19)
-  if type(head) == 'table' then
-    if not string.find(head.err, 'WRONGTYPE', 1, true) then
-      return head
-    end
-    head = ''
-  end
-  out[2 * i - 1] = head
-  out[2 * i] = redis.call('UNLINK', key)
-end
-if ARGV[1] then
-  redis.call('PUBLISH', ARGV[1], ARGV[2])
-end
-return out";
+/// Adds to a counter, gives a new one its time to live, and returns the sum as text: numbers of Lua have 53 bits.
+/// ARGV: the number, the time.
+const INCREMENT: &str = "\
+redis.call('SET', KEYS[1], 0, 'NX', 'PX', ARGV[2])
+redis.call('INCRBY', KEYS[1], ARGV[1])
+return redis.call('GET', KEYS[1])";
 
 /// Advances the clock and stamps members with it, and soft ones with the time beside it. A ledger whose clock is no stamp is a lost one, as in `values::stamp`.
 /// ARGV: the lowest new clock, its margin for a new or another ledger, the message about the floor of another one or nothing,
 /// channel, message, members.
-pub(super) const ADVANCE: &str = "\
+const ADVANCE: &str = "\
 local ledger = KEYS[1]
 local clock = redis.call('ZSCORE', ledger, 'clock')
 local number = clock and tonumber(clock)
@@ -138,6 +145,40 @@ for i = 6, #ARGV do
 end
 redis.call('PUBLISH', ARGV[4], ARGV[5] .. clock)
 return {clock, redis.call('ZCARD', ledger), other and 1 or 0}";
+
+/// Makes a ledger out of a key that another program has overwritten. What is left of stamps stays: another node may have
+/// repaired it just before. The floor takes the place of those that are gone. ARGV: the clock, what every stamp is less than.
+const REPAIR: &str = "\
+local ledger = KEYS[1]
+if redis.call('TYPE', ledger).ok == 'zset' then
+  redis.call('ZREMRANGEBYSCORE', ledger, '-inf', '(1')
+  redis.call('ZREMRANGEBYSCORE', ledger, ARGV[2], '+inf')
+else
+  redis.call('UNLINK', ledger)
+end
+return redis.call('ZADD', ledger, 'GT', ARGV[1], 'clock', ARGV[1], 'floor')";
+
+/// Removes the oldest members but for the newest half, and those that judge every entry, and raises the floor of tags in
+/// their place. Counted from the newest: another node may have done so just before. ARGV: the position of the oldest member
+/// that stays, then the members that are never removed.
+const TRIM: &str = "\
+local ledger = KEYS[1]
+local floor = redis.call('ZRANGE', ledger, ARGV[1], ARGV[1], 'WITHSCORES')[2]
+if not floor then
+  return 0
+end
+local scores = {}
+for i = 2, #ARGV do
+  scores[i] = redis.call('ZSCORE', ledger, ARGV[i])
+end
+redis.call('ZADD', ledger, 'GT', floor, 'tags')
+redis.call('ZREMRANGEBYSCORE', ledger, '-inf', '(' .. floor)
+for i = 2, #ARGV do
+  if scores[i] then
+    redis.call('ZADD', ledger, 'GT', scores[i], ARGV[i])
+  end
+end
+return 1";
 
 #[cfg(test)]
 mod tests {

@@ -13,8 +13,8 @@ use crate::promise::trace::Trace;
 use crate::server::Server;
 use larder::tier::{
     Announcement, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup,
-    LookupReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError, TierFuture,
-    Transaction, TransactionReply,
+    LookupReply, Mutation, MutationReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription,
+    Tier, TierError, TierFuture,
 };
 use link::{OpenSubscription, SimSubscription};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -458,22 +458,37 @@ impl Tier for SimTier {
         Box::pin(self.send(pipe, name, act))
     }
 
-    fn transact<'a>(&'a self, transaction: &'a Transaction<'a>) -> TierFuture<'a, TransactionReply> {
-        let asked = transaction.operations.to_vec();
-        let message = transaction.announce.map(|announce| announce.message.clone());
-        let ledger = transaction.ledger.as_ref().map(|ask| OwnedQuery::of(ask));
+    /// The announcement is a message of its own: commands of other nodes come in between, or the connection breaks there,
+    /// or between two operations.
+    fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, MutationReply> {
+        let rng = &self.world.rng;
+        let breaks = mutation.operations.len() > 1 && rng.chance(self.world.weather.unanswered);
+        let executed =
+            if breaks { rng.below(0..mutation.operations.len() as u64) as usize } else { usize::MAX };
+        let asked: Vec<_> = mutation.operations.iter().take(executed).cloned().collect();
+        let ledger = mutation.ledger.as_ref().map(|ask| OwnedQuery::of(ask));
         let act = move |server: &mut Server| {
             let results = asked.iter().map(|operation| server.apply(operation)).collect();
             let stamps = ledger.map(|ledger| server.stamps(&ledger.query()));
-            message.into_iter().for_each(|message| server.publish(message));
-            TransactionReply { results, stamps }
+            MutationReply { results, stamps }
         };
-        let name = || {
-            let keys: Vec<_> =
-                transaction.operations.iter().map(|operation| operation.key().to_vec()).collect();
-            if keys.is_empty() { "announces".to_owned() } else { format!("mutates {}", names(&keys)) }
+        let name = move || {
+            let keys: Vec<_> = mutation.operations.iter().map(|operation| operation.key().to_vec()).collect();
+            format!("mutates {}{}", names(&keys), if breaks { " in part" } else { "" })
         };
-        Box::pin(self.send(WRITER, name, act))
+        Box::pin(async move {
+            let reply = match mutation.operations.is_empty() && mutation.ledger.is_none() {
+                true => MutationReply { results: Vec::new(), stamps: None },
+                false => self.send(WRITER, name, act).await?,
+            };
+            if breaks {
+                return Err(no_reply("the connection broke"));
+            }
+            if let Some(Announcement { message, .. }) = mutation.announce.cloned() {
+                self.send(WRITER, || "announces".into(), |server| server.publish(message)).await?;
+            }
+            Ok(reply)
+        })
     }
 
     fn time(&self) -> TierFuture<'_, u64> {
