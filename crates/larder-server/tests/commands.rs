@@ -1,7 +1,8 @@
 //! Requests and their replies, byte by byte, in both protocol versions.
 //!
 //! Each case starts with an empty keyspace. A request is an inline command; in a reply, `|` stands for CR LF. If the
-//! replies of RESP2 and RESP3 differ, the case has both.
+//! replies of RESP2 and RESP3 differ, the case has both. An `ECHO` after each request marks the end of its reply, so there is
+//! no `MULTI` here, which would queue it: `transactions` has those.
 
 use larder_resp::{Frame, Protocol};
 
@@ -35,7 +36,7 @@ fn run(cases: &[Case<'_>]) {
                         text
                     }
                 };
-                // ECHO marks the end, so that a missing or an additional reply fails the test.
+                // So that a missing or an additional reply fails the test.
                 client.send(format!("{request}\r\nECHO end-of-reply\r\n").as_bytes());
                 let reply = client.read_until(b"$12\r\nend-of-reply\r\n");
                 let reply = reply.escape_ascii().to_string().replace("\\r\\n", "|");

@@ -181,7 +181,10 @@ impl<S: Read + Write> Client<S> {
     pub(crate) fn read_until(&mut self, end: &[u8]) -> Vec<u8> {
         let mut chunk = [0; 16 << 10];
         while !self.buffer.ends_with(end) {
-            let n = self.stream.read(&mut chunk).unwrap();
+            let n = self.stream.read(&mut chunk).unwrap_or_else(|error| {
+                let (end, buffer) = (end.escape_ascii(), self.buffer.escape_ascii());
+                panic!("{end} did not arrive: {error}; received so far: {buffer}")
+            });
             assert_ne!(n, 0, "connection closed after {}", self.buffer.escape_ascii());
             self.buffer.extend_from_slice(&chunk[..n]);
         }
