@@ -13,8 +13,8 @@
 //!    ◄──────── reply: every announcement before it was received; memory is trusted for max_lag more
 //! ```
 //!
-//! - [`lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition; [`reload`]: the
-//!   leases of loads that replace a value.
+//! - [`leased_lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition; [`lost_leases`]:
+//!   leases of lookups that failed; [`reload`]: the leases of loads that replace a value.
 //! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`announcement`]: what
 //!   nodes tell each other.
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.

@@ -13,8 +13,9 @@
 //!
 //! - [`view_state`]: what a view shares with its fetches.
 //! - [`waiting`]: the wait for a load, of this caller or of another one.
-//! - [`load_batch`]: what the tiers can answer, for one key or for many; [`reload`]: loading a value again on one node;
-//!   [`completion`]: the end of a load.
+//! - [`load_batch`]: what the tiers can answer, for one key or for many, each a [`pending_key`]; [`loader`]: the run of the
+//!   loader; [`completion`]: the end of a load.
+//! - [`refresh`]: loading a value again on one node; [`other_reload`]: what it knows of another node that does so.
 //! - [`multi`]: fetches of many keys.
 
 mod completion;
