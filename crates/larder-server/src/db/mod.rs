@@ -2,6 +2,14 @@
 //!
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
+//!
+//! - `store`: the keyspace as a whole; `database`: one of the sixteen, which commands use; `clock`: its times.
+//! - `record`, `object`, `sorted_sets`: an entry and its value as the engine keeps them; `entry`: as a command sees it.
+//! - `locked`, `held`: several keys at once, and operations on keys whose shards are locked; `undo`: locks whose changes can be
+//!   undone, for scripts.
+//! - `policy`: which keys may be evicted; `room`: writes that may find nothing to evict, and are refused then.
+//! - `memory`, `memory_limit`: how much memory the keyspace takes, and may take.
+//! - `changes`: tells observers what has changed; `inspect`: tells tools what a name has.
 
 mod changes;
 mod clock;

@@ -1,4 +1,4 @@
-//! The eviction policies, by their names in Redis.
+//! The eviction policies, by their names in Redis: which keys may be evicted. The engine chooses the one among them that is.
 
 use std::fmt;
 use std::str::FromStr;
