@@ -1,4 +1,5 @@
-//! The gate, which judges requests for responses that are for some clients only, and what is known of a client by it.
+//! The gate, which judges requests for responses that are for some clients only; and what is known of a client, by the gate
+//! and by the credentials of its request, which decides whether it may get or fill a response of a scope.
 
 use std::fmt;
 use std::future::Future;

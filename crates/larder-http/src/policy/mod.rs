@@ -2,7 +2,7 @@
 //! made from ([`value_freshness`]), and the decision ([`decide`]), whose result is a [`plan`]. A response is cached only if its
 //! handler or nested code opts in.
 //!
-//! - [`scope`], [`gate`]: who may have a response.
+//! - [`scope`], [`gate`]: who may get and fill a response; a request with `Authorization` is judged there.
 //! - [`rules`]: the options of a cache that concern this.
 //! - [`handler_fields`], [`request_fields`]: what a handler sees of a request, and what it has read.
 //! - [`handler_purges`]: what a handler purges; [`home_runtime`]: from any thread.

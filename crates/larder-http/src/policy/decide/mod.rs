@@ -1,4 +1,5 @@
-//! The decision by the head of a response whether it may be stored.
+//! The decision by the head of a response whether it may be stored. Whether the client that asked for it may fill it, which
+//! the credentials of its request decide, is checked after that: by `Requester::check` in `gate`.
 
 use std::time::Duration;
 
