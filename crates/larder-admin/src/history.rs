@@ -1,5 +1,6 @@
 //! What the parts did in the last hour: the activity of each tier in intervals of five seconds, and events. It is kept
-//! here, and not by the page, so that a page that is opened after an incident still shows it.
+//! here, and not by the page, so that a page that is opened after an incident still shows it. A thread of `routes::state`
+//! takes the samples.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

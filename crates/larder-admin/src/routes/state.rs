@@ -1,4 +1,4 @@
-//! The shared state of the routes.
+//! The shared state of the routes, and the thread that takes samples of the parts for their history.
 
 use std::sync::{Arc, Weak};
 use std::thread;
