@@ -1,7 +1,9 @@
-//! Checks that the paths in the documentation exist, and that every source file starts with a description.
+//! Checks that the paths in the documentation exist, that every source file starts with a description, and that the modules
+//! that a description lists exist.
 
 use crate::workspace::{files_below, root};
 use anyhow::{Context, Result};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The paths in backticks and the targets of links in the documentation that do not exist.
@@ -53,17 +55,37 @@ fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// The source files that do not start with a `//!` line.
-pub(super) fn files_have_descriptions() -> Result<Vec<String>> {
+/// The source files that do not start with a `//!` line, and those that list modules in it which they do not have.
+pub(super) fn check_descriptions() -> Result<Vec<String>> {
     let mut faults = Vec::new();
     for folder in ["crates", "xtask"] {
         for file in files_below(&root().join(folder), ".rs") {
-            if !std::fs::read_to_string(&file)?.starts_with("//! ") {
+            let text = std::fs::read_to_string(&file)?;
+            if !text.starts_with("//! ") {
                 faults.push(format!("{} does not start with a `//!` description", relative(&file)));
             }
+            let missing = missing_modules(&text);
+            faults.extend(
+                missing.map(|name| format!("{} lists {name}, which it does not have", relative(&file))),
+            );
         }
     }
     Ok(faults)
+}
+
+/// The names of modules that a description links to, and that are no words of the code: no module, function or import has
+/// them. Only a file that declares modules lists any.
+fn missing_modules(text: &str) -> impl Iterator<Item = &str> {
+    let (description, code): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("//!"));
+    let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let code: Vec<&str> = code.into_iter().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let words: HashSet<&str> =
+        code.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    let has_modules =
+        code.iter().any(|line| line.ends_with(';') && line.split(' ').any(|word| word == "mod"));
+    let links = description.into_iter().flat_map(|line| line.split("[`").skip(1));
+    let names = links.filter_map(|rest| rest.split_once("`]")).filter(|(_, rest)| !rest.starts_with('('));
+    names.map(|(name, _)| name).filter(is_name).filter(move |name| has_modules && !words.contains(name))
 }
 
 #[cfg(test)]
@@ -74,6 +96,14 @@ mod tests {
     fn links_are_local_targets_without_anchors() {
         let text = "[a](b.md#c) [d](https://e.test) [f](#g) ![h](i.png)";
         assert_eq!(links(text).collect::<Vec<_>>(), ["b.md", "i.png"]);
+    }
+
+    #[test]
+    fn listed_modules_are_declared_or_imported() {
+        let head = "//! - [`lookup`], [`lease`]: in Redis; [`Ledger`], [`begin`], [`out`](crate::out).\n";
+        let code = "// lookup\nmod lease;\nuse tier::begin;\n";
+        assert_eq!(missing_modules(&format!("{head}{code}")).collect::<Vec<_>>(), ["lookup"]);
+        assert_eq!(missing_modules(head).count(), 0, "a file without modules has no list of them");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) fn all() -> Result<()> {
     faults.extend(dependencies::unused(&metadata)?);
     faults.extend(dependencies::duplicates(&metadata));
     faults.extend(maps::paths_exist()?);
-    faults.extend(maps::files_have_descriptions()?);
+    faults.extend(maps::check_descriptions()?);
     faults.extend(examples::check_tutorial()?);
     if faults.is_empty() {
         return Ok(());
