@@ -14,6 +14,7 @@ mod proxy;
 mod redis;
 mod scripted_proxy;
 mod selected;
+mod sentinels;
 mod wait;
 
 pub use flaky_proxy::FlakyProxy;
@@ -24,4 +25,5 @@ pub use program::{may_open, needs, program, resident_bytes, start, wait_for_end}
 pub use proxy::Direction;
 pub use redis::RedisServer;
 pub use scripted_proxy::{Frame, Hold, ScriptedProxy};
+pub use sentinels::Sentinels;
 pub use wait::{DEADLINE, Deadline, PATIENCE, eventually, until, within};

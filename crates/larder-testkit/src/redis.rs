@@ -75,6 +75,11 @@ impl RedisServer {
         self.server.socket()
     }
 
+    /// Whether it runs, and was not killed.
+    pub fn is_up(&self) -> bool {
+        self.server.process().is_some()
+    }
+
     /// Ends the server at once. Its address refuses connections then.
     pub fn kill(&mut self) {
         self.server.kill();
@@ -213,7 +218,7 @@ fn start(kind: Kind, program: PathBuf, options: &[&str]) -> io::Result<larder_pr
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }

@@ -327,7 +327,7 @@ async fn send_heartbeats(
                 }
                 let has_ledger = strong.check_ledger(known_clock, &pulse).await;
                 match (proof, previous.replace(sent)) {
-                    _ if !has_ledger || !pulse.takes_writes => {}
+                    _ if !has_ledger || !pulse.is_proof => {}
                     (Proof::This, _) => trust.record_proof(sent),
                     (Proof::Previous, Some(previous)) => trust.record_proof(previous),
                     (Proof::Previous, None) => wait = Duration::ZERO,

@@ -131,8 +131,8 @@ pub trait Subscription: Debug + Send + Sync {
         false
     }
 
-    /// Sends a heartbeat that also reads or stores a marker. Fails if the server is no longer a primary. A reply of a server
-    /// that [takes writes](Pulse::takes_writes) proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
+    /// Sends a heartbeat that also reads or stores a marker. Fails if the server is no longer a primary. A reply that
+    /// [is a proof](Pulse::is_proof) proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
     /// that every write before the previous heartbeat was handled.
     fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse>;
 }
@@ -153,9 +153,10 @@ pub enum Marker<'a> {
 /// The reply to a heartbeat. Values that the server does not report are `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulse {
-    /// Whether the server took the marker, or refused it for a reason of its own, such as being full. A primary that another
-    /// one replaces, or that has lost its replicas or the other primaries, refuses writes before it stops answering reads.
-    pub takes_writes: bool,
+    /// Whether it proves anything: the server took the marker, or refused it for a reason of its own, such as being full, and
+    /// whoever decides which server is the primary confirms this one. A primary that another one replaces, or that has lost
+    /// its replicas or the other primaries, refuses writes before it stops answering reads.
+    pub is_proof: bool,
     /// The server's clock, in microseconds since 1970.
     pub time: Option<u64>,
     /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an older
@@ -185,7 +186,7 @@ pub enum Push<'a> {
 }
 
 /// The identity of a running server. A restarted server and a replica have others.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServerId(pub String);
 
 /// What coherent nodes require of a server, and of their user's permissions there. It displays as what is wrong.
@@ -193,7 +194,9 @@ pub struct ServerId(pub String);
 #[non_exhaustive]
 pub enum Requirement {
     /// One server at the address, which is no sentinel and no part of a cluster.
-    #[error("it is part of a cluster, or a sentinel; use the address of a single primary")]
+    #[error(
+        "it is part of a cluster, or a sentinel; use the address of a single primary, or redis+sentinel://"
+    )]
     OneServer,
     /// `EVAL` and `EVALSHA`: a key is compared and changed in one step.
     #[error("EVAL or EVALSHA is unknown, or refused to this user")]

@@ -187,7 +187,7 @@ async fn full_server_is_read_and_trusted() {
     let cache = node_with(server.url(), |options| options.max_lag(Duration::from_millis(100)));
     let view: View<str, u32> = cache.view("n");
     view.write("k", 1).await.everywhere();
-    server.command("CONFIG SET maxmemory 1");
+    server.set_full(true);
     let other: View<str, u32> = node(&server).view("n");
     let loads = async |key| *other.fetch(key).load(|_| async { Ok(2) }).await.expect("a value");
     assert_eq!((loads("k").await, loads("absent").await), (1, 2), "what is there is read without a lease");

@@ -24,6 +24,7 @@ mod redis;
 mod redis_down;
 mod refresh;
 mod reloads;
+mod sentinel;
 mod shared;
 mod single_flight;
 mod spaces;

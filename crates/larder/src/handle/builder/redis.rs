@@ -15,6 +15,10 @@ impl Builder {
     /// `redis+unix:///path[?db=…&user=…&pass=…]`, also written `unix://`. With `valkey` for `redis` they mean the same.
     /// Special characters in the user and the password are percent-encoded. The first use connects. The host is resolved
     /// again for each connection. Default: none.
+    ///
+    /// A server behind sentinels is `redis+sentinel://[user:password@]host[:port],…/name[/db]`, with the name under which
+    /// they watch it; `rediss+sentinel://` is TLS to both. The user is that of the server; that of the sentinels is
+    /// `?sentinel_user=…&sentinel_pass=…`. What is promised then is on the page `docs/scale.md`.
     pub fn redis(mut self, url: impl Into<String>) -> Self {
         self.redis_url = Some(url.into());
         self
@@ -52,6 +56,14 @@ impl Builder {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         self.redis.credentials = CredentialsSource::function(ask);
+        self
+    }
+
+    /// Whether a majority of the sentinels must confirm, with each heartbeat and each invalidation, that the server is the
+    /// primary: a former primary that was cut off together with this node confirms them too. The quorum of the sentinels
+    /// must be a majority of them. Costs an invalidation one more round trip. Default: true.
+    pub fn sentinel_fence(mut self, fence: bool) -> Self {
+        self.redis.sentinel_fence = fence;
         self
     }
 

@@ -5,6 +5,8 @@
 
 use super::credentials::CredentialsSource;
 use super::exchange::{hello_field, send};
+use super::sentinel::{self, Place, Sentinels, Unconfirmed};
+use super::url;
 use super::values::text;
 use crate::tier::redis::RedisOptions;
 use crate::tier::{Requirement, ServerId, TierError};
@@ -12,18 +14,22 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
-    ProtocolVersion, PushInfo, PushKind, RedisError, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo,
+    PushKind, RedisError, Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
+use url::Target;
 
 /// The address of the server, and which server is accepted there.
 #[derive(Debug)]
 pub(super) struct Address {
-    /// Without the credentials of `credentials`.
+    /// Without the credentials of `credentials`. Behind sentinels, without a place.
     info: ConnectionInfo,
+    /// Those that know where the server is.
+    sentinels: Option<Sentinels>,
     credentials: CredentialsSource,
     timeout: Duration,
     connect_timeout: Duration,
@@ -61,7 +67,14 @@ impl Open {
 
 impl Address {
     pub(super) fn new(url: &str, options: &RedisOptions) -> Result<Self, String> {
-        let info = parse(url)?;
+        let (info, sentinels) = match url::parse(url)? {
+            Target::Server(info) => (info, None),
+            Target::Sentinels { name, each, server } => {
+                let each = each.into_iter().map(|info| with_certificates(info, options));
+                let each = each.collect::<Result<_, _>>()?;
+                (server, Some(Sentinels::new(name, each, options.timeout, options.sentinel_fence)))
+            }
+        };
         let settings =
             info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
         let keepalive = TcpKeepalive::new().with_time(options.keepalive).with_interval(options.keepalive);
@@ -69,6 +82,7 @@ impl Address {
         let info = info.set_tcp_settings(tcp).set_redis_settings(settings);
         Ok(Address {
             info: with_certificates(info, options)?,
+            sentinels,
             credentials: options.credentials.clone(),
             timeout: options.timeout,
             connect_timeout: options.connect_timeout.unwrap_or(options.timeout),
@@ -104,7 +118,7 @@ impl Address {
     pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Open, TierError> {
         let demotions = self.demotions.load(Ordering::Acquire);
         let connecting = tokio::time::timeout(self.connect_timeout, self.connect(config));
-        let mut connection = connecting.await.unwrap_or_else(|_| Err(self.timed_out()))?;
+        let (mut connection, place) = connecting.await.unwrap_or_else(|_| Err(self.timed_out()))?;
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HELLO").cmd("INFO").arg("server");
         let mut answers = send(&mut connection, &pipeline).await?.into_iter();
@@ -116,6 +130,7 @@ impl Address {
         }
         let role = field("role");
         if !matches!(&*role, "master" | "primary" | "") {
+            self.sentinels.iter().for_each(Sentinels::misled);
             return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
         }
         let client_id = match hello_field(&hello, "id") {
@@ -123,11 +138,31 @@ impl Address {
             _ => 0,
         };
         let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
-        Ok(Open { connection, server: ServerId(run), client_id, demotions, closed: Arc::default() })
+        let server = ServerId(run);
+        if let (Some(sentinels), Some(place)) = (&self.sentinels, place) {
+            sentinels.reached(&server, place);
+        }
+        Ok(Open { connection, server, client_id, demotions, closed: Arc::default() })
     }
 
-    /// Gets the credentials, resolves the host, connects and authenticates.
-    async fn connect(&self, config: AsyncConnectionConfig) -> Result<MultiplexedConnection, TierError> {
+    /// Returns once a majority of the sentinels has confirmed, `since` or later, that this server is the primary. At once if
+    /// there are none.
+    pub(super) async fn confirm(&self, server: &ServerId, since: Instant) -> Result<(), TierError> {
+        let Some(sentinels) = &self.sentinels else { return Ok(()) };
+        sentinels.confirm(server, since).await.map_err(|unconfirmed| match unconfirmed {
+            Unconfirmed::Elsewhere => {
+                self.demoted();
+                TierError::NoReply("the sentinels name another primary".into())
+            }
+            Unconfirmed::Unknown(reason) => TierError::NoReply(reason),
+        })
+    }
+
+    /// Gets the credentials, asks for the place, resolves the host, connects and authenticates.
+    async fn connect(
+        &self,
+        config: AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, Option<Place>), TierError> {
         // The caller limits the time for all of it.
         let config = config.set_connection_timeout(None).set_response_timeout(Some(self.timeout));
         let mut info = self.info.clone();
@@ -135,9 +170,21 @@ impl Address {
             let settings = credentials.apply(info.redis_settings().clone());
             info = info.set_redis_settings(settings);
         }
+        let mut place = None;
+        if let Some(sentinels) = &self.sentinels {
+            let primary = sentinels.primary().await?;
+            let addr = sentinel::at(info.addr(), primary.clone());
+            info = info.set_addr(addr);
+            place = Some(primary);
+        }
         let client = Client::open(info).map_err(|error| self.failed(&error))?;
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        connection.map_err(|error| self.failed(&error))
+        match client.get_multiplexed_async_connection_with_config(&config).await {
+            Ok(connection) => Ok((connection, place)),
+            Err(error) => {
+                self.sentinels.iter().for_each(Sentinels::misled);
+                Err(self.failed(&error))
+            }
+        }
     }
 
     fn timed_out(&self) -> TierError {
@@ -185,42 +232,6 @@ impl Address {
             None => Err(TierError::NoReply("the server has not been checked yet".into())),
         }
     }
-}
-
-fn parse(url: &str) -> Result<ConnectionInfo, String> {
-    let is_tls = is_tls(url);
-    if is_tls && !cfg!(feature = "tls") {
-        return Err("TLS needs the feature `tls-ring` of larder, or `tls` and a crypto provider".into());
-    }
-    if is_tls && url.ends_with("#insecure") {
-        return Err("a server that is not verified is not supported: give its root certificate to \
-                    RedisTls::with_root_certificates"
-            .into());
-    }
-    let info = url.into_connection_info().map_err(|error| explain(&error))?;
-    // The client ignores it.
-    if !matches!(info.addr(), ConnectionAddr::Unix(_)) && url.contains('?') {
-        return Err("a query is only for Unix sockets; expected redis://USER:PASSWORD@HOST:PORT/DB".into());
-    }
-    match info.redis_settings().db() {
-        number @ ..0 => Err(format!("the database is {number}; its number must not be negative")),
-        _ => Ok(info),
-    }
-}
-
-/// What is wrong with an address. The client tells of most addresses only that they are wrong.
-fn explain(error: &RedisError) -> String {
-    let text = error.to_string();
-    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, or redis+unix:///PATH";
-    match text.split_once(" - ") {
-        Some(("Redis URL did not parse", _)) => forms.to_owned(),
-        Some((reason, _)) => format!("{}; {forms}", reason.to_ascii_lowercase()),
-        None => text,
-    }
-}
-
-fn is_tls(url: &str) -> bool {
-    url.starts_with("rediss://") || url.starts_with("valkeys://")
 }
 
 #[cfg(feature = "tls")]

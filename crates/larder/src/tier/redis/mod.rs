@@ -22,9 +22,11 @@ mod mutate;
 mod pulse;
 mod requirements;
 mod scripts;
+mod sentinel;
 mod subscribe;
 #[cfg(feature = "tls")]
 mod tls;
+mod url;
 mod values;
 
 use crate::tier::{
@@ -39,6 +41,7 @@ use scripts::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 use twox_hash::XxHash3_64;
 
 pub(crate) use credentials::CredentialsSource;
@@ -65,6 +68,8 @@ pub(crate) struct RedisOptions {
     /// The number of connections for lookups.
     pub(crate) connections: usize,
     pub(crate) credentials: CredentialsSource,
+    /// Whether a majority of the sentinels must confirm the primary.
+    pub(crate) sentinel_fence: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<RedisTls>,
 }
@@ -77,6 +82,7 @@ impl Default for RedisOptions {
             keepalive: DEFAULT_KEEPALIVE,
             connections: CONNECTIONS,
             credentials: CredentialsSource::default(),
+            sentinel_fence: true,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -107,6 +113,15 @@ impl RedisTier {
 
     fn reader(&self, key: &[u8]) -> &Connector {
         &self.readers[XxHash3_64::oneshot(key) as usize % self.readers.len()]
+    }
+
+    /// An announced change, which counts once the server is confirmed as the primary: one that sentinels have replaced may
+    /// not know it yet.
+    async fn confirmed<T>(&self, change: impl Future<Output = Result<T, TierError>>) -> Result<T, TierError> {
+        let done = change.await?;
+        let server = self.address.accepted().unwrap_or_default();
+        self.address.confirm(&server, Instant::now()).await?;
+        Ok(done)
     }
 
     /// Sends a pipeline whose first command calls a script by its digest. If the server does not have the script,
@@ -149,13 +164,16 @@ impl Tier for RedisTier {
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>> {
         match announce {
-            Some(_) => Box::pin(self.do_compare_and_set(requests, announce)),
+            Some(_) => Box::pin(self.confirmed(self.do_compare_and_set(requests, announce))),
             None => Box::pin(self.compare_and_set_in_batches(requests)),
         }
     }
 
     fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, MutationReply> {
-        Box::pin(self.do_mutate(mutation))
+        match mutation.announce {
+            Some(_) => Box::pin(self.confirmed(self.do_mutate(mutation))),
+            None => Box::pin(self.do_mutate(mutation)),
+        }
     }
 
     fn time(&self) -> TierFuture<'_, u64> {
@@ -167,7 +185,7 @@ impl Tier for RedisTier {
     }
 
     fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, LedgerAdvanced> {
-        Box::pin(self.do_advance(advance))
+        Box::pin(self.confirmed(self.do_advance(advance)))
     }
 
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64> {

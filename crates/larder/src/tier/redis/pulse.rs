@@ -42,7 +42,7 @@ pub(super) fn parse(replies: Vec<Value>) -> Result<Pulse, TierError> {
     let (time, ledger_clock, marker) = (next(), next(), next());
     let is_cut_off = matches!(&marker, Value::ServerError(error) if CUT_OFF.contains(&error.code()));
     Ok(Pulse {
-        takes_writes: !is_cut_off,
+        is_proof: !is_cut_off,
         time: time_micros(time).ok(),
         ledger_clock: stamp(ledger_clock).ok().flatten(),
         marker: text(marker).ok().and_then(|marker| marker.parse().ok()),

@@ -11,6 +11,7 @@ use crate::tier::{
 };
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 impl RedisTier {
     pub(super) async fn do_subscribe(
@@ -80,9 +81,19 @@ impl Subscription for RedisSubscription {
     fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse> {
         Box::pin(async move {
             let mut connection = self.open.connection.clone();
-            let heartbeat = pulse::pipeline(&self.options, &self.open.server, marker);
-            let replies = send(&mut connection, &heartbeat).await?;
-            pulse::parse(replies).inspect_err(|_| self.address.demoted())
+            let (sent, server) = (Instant::now(), &self.open.server);
+            let heartbeat = pulse::pipeline(&self.options, server, marker);
+            let (replies, confirmed) =
+                tokio::join!(send(&mut connection, &heartbeat), self.address.confirm(server, sent));
+            let mut pulse = pulse::parse(replies?).inspect_err(|_| self.address.demoted())?;
+            if self.address.is_demoted_since(&self.open) {
+                return Err(TierError::NoReply("another server is the primary".into()));
+            }
+            if let Err(reason) = confirmed {
+                tracing::debug!(%reason, "a heartbeat proves nothing");
+                pulse.is_proof = false;
+            }
+            Ok(pulse)
         })
     }
 }

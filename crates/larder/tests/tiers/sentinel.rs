@@ -1,0 +1,126 @@
+//! A primary behind sentinels: finding it, following a failover, and trusting nothing that a majority does not confirm.
+
+use crate::mutation::Mutation;
+use crate::{cached, fetched, node_with};
+use larder::{Cache, View};
+use larder_testkit::{RedisServer, Sentinels, eventually};
+use std::time::Duration;
+
+/// A node with a short `max_lag`.
+fn behind(url: String) -> Cache {
+    node_with(url, |options| options.max_lag(Duration::from_millis(400)).ttl(Duration::from_secs(600)))
+}
+
+/// Waits until the node writes to the primary that the sentinels name.
+async fn follows(cache: &Cache, primary: &RedisServer) {
+    let view: View<str, u32> = cache.view("probe");
+    eventually("the node writes to the next primary", async || {
+        let reached = view.write("k", 1).await.is_ok_and(|reach| reach.is_everywhere());
+        reached && primary.command("EXISTS test:probe:k") == ":1\r\n"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn node_follows_the_sentinels_to_the_next_primary() {
+    let Some(mut sentinels) = Sentinels::start() else { return };
+    let (one, other) = (behind(sentinels.url()), behind(sentinels.url()));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    assert_eq!((fetched(&a, "k", 1).await, cached(&b, "k").await), (1, 1));
+    let before = sentinels.primary().socket();
+    sentinels.fail_over();
+    eventually("there is another primary", async || sentinels.primary().socket() != before).await;
+    follows(&one, sentinels.primary()).await;
+    follows(&other, sentinels.primary()).await;
+    a.delete("k").await.everywhere();
+    eventually("the other node has heard it", async || b.read("k").await.is_none()).await;
+    let trusted = || one.coherence().memory_trusted && other.coherence().memory_trusted;
+    eventually("both are confirmed", async || trusted()).await;
+}
+
+/// The replica may not have what the primary acknowledged last. Who made or heard an invalidation repeats it.
+#[tokio::test]
+async fn invalidations_survive_a_killed_primary() {
+    let Some(mut sentinels) = Sentinels::start() else { return };
+    let (one, other) = (behind(sentinels.url()), behind(sentinels.url()));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    for key in ["before", "meanwhile"] {
+        assert_eq!((fetched(&a, key, 1).await, cached(&b, key).await), (1, 1));
+    }
+    a.delete("before").await.everywhere();
+    sentinels.primary().kill();
+    a.delete("meanwhile").await.queued();
+    assert_eq!(fetched(&b, "new", 7).await, 7, "a fetch loads while there is no primary");
+    follows(&one, sentinels.primary_once_up()).await;
+    follows(&other, sentinels.primary_once_up()).await;
+    eventually("nothing is pending", async || one.coherence().pending_invalidations == 0).await;
+    for key in ["before", "meanwhile"] {
+        eventually("it is gone everywhere", async || b.read(key).await.is_none()).await;
+        let new: View<str, u32> = behind(sentinels.url()).view("n");
+        assert!(new.read(key).await.is_none(), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_proved_without_a_majority_of_sentinels() {
+    let Some(sentinels) = Sentinels::start() else { return };
+    let cache = behind(sentinels.url());
+    let open = node_with(sentinels.url(), |options| {
+        options.max_lag(Duration::from_millis(400)).sentinel_fence(false).ttl(Duration::from_secs(600))
+    });
+    let (view, unfenced): (View<str, u32>, View<str, u32>) = (cache.view("n"), open.view("n"));
+    assert_eq!((fetched(&view, "k", 1).await, cached(&unfenced, "k").await), (1, 1));
+    eventually("a majority confirms", async || cache.coherence().memory_trusted).await;
+    sentinels.pause(2);
+    eventually("memory alone is not served any more", async || !cache.coherence().memory_trusted).await;
+    assert_eq!(view.read("k").await.as_deref(), Some(&1), "compared with Redis");
+    assert!(open.coherence().memory_trusted, "this one asks nobody");
+    view.delete("k").await.queued();
+    sentinels.pause(0);
+    eventually("the deletion is repeated", async || cache.coherence().pending_invalidations == 0).await;
+    eventually("a majority confirms again", async || cache.coherence().memory_trusted).await;
+    eventually("the other node has heard it", async || unfenced.read("k").await.is_none()).await;
+}
+
+/// A primary that was cut off from the sentinels and goes on answering this node.
+#[tokio::test]
+async fn former_primary_that_goes_on_is_left() {
+    let Some(mut sentinels) = Sentinels::start() else { return };
+    for server in sentinels.servers() {
+        assert_eq!(server.command("ACL SETUSER app on >secret ~* &* +@all"), "+OK\r\n");
+    }
+    let url = sentinels.url().replace("//", "//app:secret@");
+    let fenced = behind(url);
+    let view: View<str, u32> = fenced.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    let before = sentinels.primary().socket();
+    // The sentinels, which are this user, find it down.
+    sentinels.primary().command("ACL SETUSER default -ping");
+    eventually("there is another primary", async || sentinels.primary().socket() != before).await;
+    follows(&fenced, sentinels.primary()).await;
+    view.delete("k").await.everywhere();
+    assert_eq!(sentinels.primary().command("EXISTS test:n:k"), ":0\r\n", "deleted at the next primary");
+}
+
+#[tokio::test]
+async fn unknown_name_of_a_primary_is_an_error_and_fetches_load() {
+    let Some(sentinels) = Sentinels::start() else { return };
+    let cache = behind(sentinels.url().replace("/shop", "/shopp"));
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    let error = cache.counters::<str>("c").increment("k", 1).await.expect_err("there is no server");
+    assert!(error.to_string().contains("the sentinels watch no server with the name \"shopp\""), "{error}");
+}
+
+#[tokio::test]
+async fn password_of_sentinels_is_another_one() {
+    let Some(mut sentinels) = Sentinels::start_with("user app on >two ~* &* +@all\n") else { return };
+    let url = |pass| format!("{}?sentinel_user=app&sentinel_pass={pass}", sentinels.url());
+    let (right, wrong) = (behind(url("two")), behind(url("one")));
+    let counted = wrong.counters::<str>("c").increment("k", 1).await;
+    assert!(
+        counted.is_err_and(|error| !error.to_string().contains("one@")),
+        "a wrong password reaches nobody"
+    );
+    follows(&right, sentinels.primary()).await;
+}
