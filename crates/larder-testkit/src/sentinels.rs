@@ -6,6 +6,7 @@ use crate::wait::Deadline;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 /// The name under which the sentinels watch the primary.
 const NAME: &str = "shop";
@@ -84,10 +85,14 @@ impl Sentinels {
     /// # Panics
     /// If no sentinel answers, or all name an unknown one.
     pub fn primary(&mut self) -> &mut RedisServer {
-        let reply = self.ask(0, &format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
-        let port = reply.lines().nth(4).and_then(|port| port.parse().ok()).unwrap_or(0_u16);
+        let port = self.primary_port();
         let named = self.servers.iter_mut().find(|(_, own)| *own == port);
-        &mut named.unwrap_or_else(|| panic!("unknown primary in {reply:?}")).0
+        &mut named.unwrap_or_else(|| panic!("the sentinels name the unknown port {port}")).0
+    }
+
+    fn primary_port(&self) -> u16 {
+        let reply = self.ask(0, &format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
+        reply.lines().nth(4).and_then(|port| port.parse().ok()).unwrap_or_default()
     }
 
     /// The same, once it answers.
@@ -113,12 +118,60 @@ impl Sentinels {
         reply.unwrap_or_else(|error| panic!("{}: {line:?}: {error}", test_name()))
     }
 
-    /// Makes the replica the primary, although the primary is up.
+    /// Makes the replica the primary, although the primary is up and goes on, for a while. Returns whether there is another
+    /// primary: the sentinels refuse while they know no replica that is up.
+    pub fn fail_over(&mut self, goes_on: Duration) -> bool {
+        let before = self.primary().socket();
+        self.ask(0, &format!("SENTINEL FAILOVER {NAME}")) == "+OK\r\n" && {
+            self.await_next(&before);
+            std::thread::sleep(goes_on);
+            self.follow(&before);
+            true
+        }
+    }
+
+    /// Kills the primary, waits until the replica takes its place, and starts it again as a replica.
     ///
     /// # Panics
-    /// If the sentinels refuse.
-    pub fn fail_over(&self) {
-        assert_eq!(self.ask(0, &format!("SENTINEL FAILOVER {NAME}")), "+OK\r\n");
+    /// If that does not happen in time.
+    pub fn kill_primary(&mut self) {
+        let before = self.primary().socket();
+        self.primary().kill();
+        self.await_next(&before);
+        let killed = self.servers.iter_mut().find(|(server, _)| server.socket() == before);
+        killed.expect("it is one of them").0.restart();
+        self.follow(&before);
+    }
+
+    /// Stops the primary, waits until the replica takes its place, and lets it go on for a while: it is a primary in its own
+    /// eyes.
+    ///
+    /// # Panics
+    /// If that does not happen in time.
+    pub fn stop_primary(&mut self, goes_on: Duration) {
+        let before = self.primary().socket();
+        self.primary().pause();
+        self.await_next(&before);
+        self.servers().find(|server| server.socket() == before).expect("it is one of them").resume();
+        std::thread::sleep(goes_on);
+        self.follow(&before);
+    }
+
+    /// Makes a former primary a replica, as the sentinels do later, and waits until it has caught up.
+    fn follow(&mut self, former: &Path) {
+        let port = self.primary_port();
+        let server = self.servers().find(|server| server.socket() == former).expect("it is one of them");
+        let reply = server.command(&format!("REPLICAOF 127.0.0.1 {port}"));
+        assert!(reply.starts_with("+OK"), "{reply}");
+        crate::until("the former primary is a replica", || {
+            self.primary().command("INFO replication").contains("state=online").then_some(())
+        });
+        self.await_readiness();
+    }
+
+    /// Waits until another server than that with this socket is the primary.
+    fn await_next(&mut self, before: &Path) {
+        crate::until("another server is the primary", || (self.primary().socket() != before).then_some(()));
     }
 
     /// Stops the first sentinels from running, and lets the others run.

@@ -1,7 +1,8 @@
-//! The faults: what happens to the server and to the connections to it.
+//! The faults: what happens to the server, to the connections to it, and to the sentinels that watch it.
 
+use crate::ground::Ground;
 use crate::promise::rng::Rng;
-use larder_testkit::{FlakyProxy, RedisServer};
+use larder_testkit::RedisServer;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -30,10 +31,18 @@ pub(crate) enum Fault {
     LedgerEvicted,
     /// A node ends without confirming anything, and another takes its place.
     NodeLost,
+    /// The sentinels make the replica the primary. The former one goes on until they have told it.
+    FailedOver,
+    /// The primary is killed, and the sentinels promote the replica.
+    PrimaryKilled,
+    /// The primary is stopped for so long that the replica is promoted, then goes on as if it were the primary.
+    PrimaryStopped,
+    /// A majority of the sentinels is stopped for a while.
+    SentinelsStopped,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 11] = [
+    pub(crate) const ALL: [Fault; 15] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -45,11 +54,30 @@ impl Fault {
         Fault::ScriptsLost,
         Fault::LedgerEvicted,
         Fault::NodeLost,
+        Fault::FailedOver,
+        Fault::PrimaryKilled,
+        Fault::PrimaryStopped,
+        Fault::SentinelsStopped,
     ];
 
-    /// Whether this server can have it: `larder server` has no snapshots.
-    pub(crate) fn is_possible(self, server: &RedisServer) -> bool {
-        server.is_redis() || !matches!(self, Fault::Restored)
+    /// Whether it needs sentinels.
+    pub(crate) fn is_of_sentinels(self) -> bool {
+        self.is_failover() || self == Fault::SentinelsStopped
+    }
+
+    /// Whether another server is the primary afterwards, which may lack what the former one acknowledged last.
+    pub(crate) fn is_failover(self) -> bool {
+        matches!(self, Fault::FailedOver | Fault::PrimaryKilled | Fault::PrimaryStopped)
+    }
+
+    /// Whether it can also happen to a server that sentinels watch, and makes them promote no other.
+    pub(crate) fn is_of_any_server(self) -> bool {
+        matches!(self, Fault::Unsubscribed | Fault::ScriptsLost | Fault::LedgerEvicted | Fault::NodeLost)
+    }
+
+    /// Whether the server may be an older copy of itself afterwards.
+    pub(crate) fn loses_data(self) -> bool {
+        self == Fault::Restored || self.is_failover()
     }
 
     /// After how many bytes a flaky proxy cuts a connection: few enough to split requests, enough for some connections
@@ -57,14 +85,27 @@ impl Fault {
     const CUT_AFTER: std::ops::Range<u64> = 1..1_500;
 
     /// Injects the fault, for `lasting` if it takes time, and ends it. Returns whether it had an effect.
-    pub(crate) fn inject(
-        self,
-        server: &mut RedisServer,
-        proxies: &[FlakyProxy],
-        rng: &Rng,
-        lasting: Duration,
-    ) -> bool {
-        let proxy = &proxies[rng.below(0..proxies.len() as u64) as usize];
+    pub(crate) fn inject(self, ground: &mut Ground, rng: &Rng, lasting: Duration) -> bool {
+        match self {
+            Fault::FailedOver => return ground.sentinels().fail_over(lasting),
+            Fault::PrimaryKilled => {
+                ground.sentinels().kill_primary();
+                return true;
+            }
+            Fault::PrimaryStopped => {
+                ground.sentinels().stop_primary(lasting);
+                return true;
+            }
+            Fault::SentinelsStopped => {
+                ground.sentinels().pause(2);
+                sleep(lasting);
+                ground.sentinels().pause(0);
+                return true;
+            }
+            Fault::Delayed | Fault::Cut => return self.inject_on_the_way(ground, rng, lasting),
+            _ => {}
+        }
+        let server = ground.server();
         match self {
             Fault::Killed => {
                 server.kill();
@@ -85,18 +126,6 @@ impl Fault {
                 return close_connections(server, "normal") + close_connections(server, "pubsub") > 0;
             }
             Fault::Unsubscribed => return close_connections(server, "pubsub") > 0,
-            Fault::Delayed => {
-                proxy.pause();
-                sleep(lasting);
-                proxy.resume();
-            }
-            Fault::Cut => {
-                let before = proxy.cuts();
-                proxy.cut_after(Some(Self::CUT_AFTER));
-                sleep(lasting);
-                proxy.cut_after(None);
-                return proxy.cuts() > before;
-            }
             Fault::Full => {
                 server.set_full(true);
                 sleep(lasting);
@@ -104,9 +133,26 @@ impl Fault {
             }
             Fault::ScriptsLost => server.forget_scripts(),
             Fault::LedgerEvicted => return server.command("DEL chaos::ledger") == ":1\r\n",
-            Fault::NodeLost => unreachable!("the run replaces its nodes"),
+            _ => unreachable!("{self:?} is no fault of one server"),
         }
         true
+    }
+
+    /// Between one node and the server.
+    fn inject_on_the_way(self, ground: &Ground, rng: &Rng, lasting: Duration) -> bool {
+        let proxies = ground.proxies();
+        let proxy = &proxies[rng.below(0..proxies.len() as u64) as usize];
+        if self == Fault::Delayed {
+            proxy.pause();
+            sleep(lasting);
+            proxy.resume();
+            return true;
+        }
+        let before = proxy.cuts();
+        proxy.cut_after(Some(Self::CUT_AFTER));
+        sleep(lasting);
+        proxy.cut_after(None);
+        proxy.cuts() > before
     }
 }
 

@@ -9,22 +9,31 @@
 //!    └────► ../promise: the book records what was invalidated when, and checks what every read returns
 //! ```
 //!
-//! It takes six seconds, and as long as `LARDER_SOAK=SECONDS` says; `cargo xtask test --soak` sets minutes. A seed cannot
+//! A second test has a primary with a replica instead, and sentinels that promote the replica: because they are told to,
+//! because the primary was killed, or because it was stopped and then goes on.
+//!
+//! Each takes a few seconds, and as long as `LARDER_SOAK=SECONDS` says; `cargo xtask test --soak` sets minutes. A seed cannot
 //! repeat threads, sockets and processes: a failure prints the last operations on its key, and the next run differs.
 //! `../checker` searches what can be repeated.
 
 mod fault;
+mod ground;
 #[path = "../promise/mod.rs"]
 mod promise;
 mod run;
 
 use crate::fault::Fault;
-use crate::run::{Run, Tally};
-use larder_testkit::RedisServer;
+use crate::ground::Ground;
+use crate::run::{NODES, Run, Tally};
+use larder_testkit::{RedisServer, Sentinels};
 use std::time::{Duration, Instant};
 
 /// A usual run.
 const USUAL: Duration = Duration::from_secs(6);
+/// A usual run behind sentinels, which need some seconds for a failover.
+const USUAL_BEHIND_SENTINELS: Duration = Duration::from_secs(20);
+/// A soak behind sentinels lasts until there were so many failovers.
+const FAILOVERS: u64 = 10;
 /// A soak starts new nodes and a new book after this time.
 const RUN: Duration = Duration::from_secs(30);
 /// Fewer reads a second than this prove little. A usual run has many times as many.
@@ -40,21 +49,37 @@ fn soak_time() -> Option<Duration> {
 
 #[test]
 fn invalidated_value_is_never_served() {
+    judge(USUAL, |_| true, || Some(Ground::of(RedisServer::start()?, NODES, 1)));
+}
+
+#[test]
+fn invalidated_value_is_never_served_behind_sentinels() {
+    let has_failed_over = |tally: &Tally| {
+        let failovers = Fault::ALL.into_iter().filter(|fault| fault.is_failover());
+        failovers.map(|fault| tally.count(fault)).sum::<u64>() >= FAILOVERS
+    };
+    judge(USUAL_BEHIND_SENTINELS, has_failed_over, || Some(Ground::Sentinels(Sentinels::start()?)));
+}
+
+/// Runs for the usual time. A soak takes as long as it should, and until it has `seen_enough`.
+fn judge(usual: Duration, seen_enough: impl Fn(&Tally) -> bool, start_ground: impl Fn() -> Option<Ground>) {
     let soak = soak_time();
-    let (time, start) = (soak.unwrap_or(USUAL), Instant::now());
+    let (time, start) = (soak.unwrap_or(usual), Instant::now());
     let mut tally = Tally::default();
     let (mut runs, mut possible) = (0, Vec::new());
-    while start.elapsed() < time {
-        let Some(server) = RedisServer::start() else { return };
-        possible = Fault::ALL.into_iter().filter(|fault| fault.is_possible(&server)).collect();
+    while start.elapsed() < time || (soak.is_some() && !seen_enough(&tally)) {
+        let Some(ground) = start_ground() else { return };
+        possible = Fault::ALL.into_iter().filter(|fault| ground.can_have(*fault)).collect();
         // In every other run nodes may serve for a while after they lose Redis.
         let disconnected = Duration::from_secs(runs % 2);
-        let length = RUN.min(time.saturating_sub(start.elapsed()));
-        Run::start(server, disconnected, soak.is_some()).execute(length, &mut tally);
+        let left = time.saturating_sub(start.elapsed());
+        let length = if left.is_zero() { RUN } else { RUN.min(left) };
+        Run::start(ground, disconnected, soak.is_some()).execute(length, &mut tally);
         runs += 1;
     }
     println!("{runs} runs in {:.0} s: {tally}; 0 violations", start.elapsed().as_secs_f64());
-    assert!(tally.reads as f64 >= READS_A_SECOND * time.as_secs_f64(), "too few to prove anything: {tally}");
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(tally.reads as f64 >= READS_A_SECOND * seconds, "too few to prove anything: {tally}");
     assert!(tally.faults() > 0, "no fault: {tally}");
     if time >= ALL_FAULTS {
         let missing: Vec<_> = possible.into_iter().filter(|fault| tally.count(*fault) == 0).collect();

@@ -1,13 +1,14 @@
-//! One run: a server, three nodes with their clients, and one fault after the other.
+//! One run: a server, or one behind sentinels, three nodes with their clients, and one fault after the other.
 
 use crate::fault::Fault;
+use crate::ground::Ground;
 use crate::promise::book::{Book, Terms};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use larder::{Cache, CoherenceMode};
-use larder_testkit::{FlakyProxy, PATIENCE, RedisServer};
+use larder_testkit::PATIENCE;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 const CLIENTS: usize = 8;
 const KEYS: usize = 24;
 /// Short, so that many reads are checked between two invalidations of a key.
@@ -67,7 +68,8 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} reads", self.reads)?;
-        Fault::ALL.into_iter().try_for_each(|fault| write!(f, ", {fault:?} {}", self.count(fault)))
+        let injected = Fault::ALL.into_iter().filter(|fault| self.count(*fault) > 0);
+        injected.into_iter().try_for_each(|fault| write!(f, ", {fault:?} {}", self.count(fault)))
     }
 }
 
@@ -94,27 +96,22 @@ pub(crate) struct Run {
     runtime: Runtime,
     clients: Clients,
     places: Vec<Place>,
-    proxies: Vec<FlakyProxy>,
-    server: RedisServer,
+    ground: Ground,
     snapshot: Instant,
     /// Whether there is time for long faults, and for quiet after them.
     long: bool,
 }
 
 impl Run {
-    pub(crate) fn start(server: RedisServer, disconnected: Duration, long: bool) -> Self {
+    pub(crate) fn start(ground: Ground, disconnected: Duration, long: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("a runtime with two threads");
         let rng = Arc::new(Rng::new(RandomState::new().hash_one(0)));
-        let proxies: Vec<FlakyProxy> = (1..NODES).map(|_| FlakyProxy::before(&server, rng.next())).collect();
-        let urls = [server.url()].into_iter().chain(proxies.iter().map(FlakyProxy::url));
-        let places: Vec<Place> = urls
-            .zip(MEMORY_BYTES)
-            .map(|(url, memory_bytes)| Place { url, memory_bytes, disconnected })
-            .collect();
+        let place = |(node, memory_bytes)| Place { url: ground.url(node), memory_bytes, disconnected };
+        let places: Vec<Place> = MEMORY_BYTES.into_iter().enumerate().map(place).collect();
         let nodes = Nodes::new(places.iter().map(|place| place.start_node(&rng)));
         let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, faulty: true, recovery: RECOVERY };
         let clients = Clients {
@@ -126,14 +123,14 @@ impl Run {
             keys: KEYS,
             rng,
         };
-        let mut run = Run { runtime, clients, places, proxies, server, snapshot: Instant::now(), long };
+        let mut run = Run { runtime, clients, places, ground, snapshot: Instant::now(), long };
         run.take_snapshot();
         run
     }
 
     fn take_snapshot(&mut self) {
-        if Fault::Restored.is_possible(&self.server) {
-            self.server.take_snapshot();
+        if self.ground.can_have(Fault::Restored) {
+            self.ground.server().take_snapshot();
             self.snapshot = Instant::now();
             self.clients.trace.note(|| "server: its snapshot is taken".into());
         }
@@ -152,7 +149,7 @@ impl Run {
         let mut reported = Instant::now();
         while Instant::now() < end && !self.clients.is_over() {
             for fault in self.shuffled() {
-                if !fault.is_possible(&self.server) {
+                if !self.ground.can_have(fault) {
                     continue;
                 }
                 if Instant::now() >= end || self.clients.is_over() {
@@ -193,11 +190,11 @@ impl Run {
         self.harms(fault, Instant::now() + LONG);
         let happened = match fault {
             Fault::NodeLost => self.replace_node(rng.below(0..NODES as u64) as usize),
-            _ => fault.inject(&mut self.server, &self.proxies, &rng, lasting),
+            _ => fault.inject(&mut self.ground, &rng, lasting),
         };
         self.harms(fault, Instant::now());
         trace.note(|| format!("fault: {fault:?} is over"));
-        if fault == Fault::Restored && self.long && end > Instant::now() + 2 * RECOVERY {
+        if fault.loses_data() && self.long && end > Instant::now() + 2 * RECOVERY {
             self.be_quiet();
         }
         happened
@@ -214,7 +211,7 @@ impl Run {
     fn harms(&self, fault: Fault, until: Instant) {
         let mut book = self.clients.book();
         (0..NODES).for_each(|node| book.node_is_harmed(node, until));
-        if fault == Fault::Restored {
+        if fault.loses_data() {
             book.server_is_restored(until);
         }
     }
