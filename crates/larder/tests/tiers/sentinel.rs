@@ -3,7 +3,7 @@
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
 use larder::{Cache, View};
-use larder_testkit::{RedisServer, Sentinels, eventually};
+use larder_testkit::{RedisServer, Sentinels, eventually, within};
 use std::time::Duration;
 
 /// A node with a short `max_lag`.
@@ -78,6 +78,17 @@ async fn nothing_is_proved_without_a_majority_of_sentinels() {
     eventually("the deletion is repeated", async || cache.coherence().pending_invalidations == 0).await;
     eventually("a majority confirms again", async || cache.coherence().memory_trusted).await;
     eventually("the other node has heard it", async || unfenced.read("k").await.is_none()).await;
+}
+
+#[tokio::test]
+async fn one_hung_sentinel_delays_nothing() {
+    let Some(sentinels) = Sentinels::start() else { return };
+    let cache = node_with(sentinels.url(), |options| options.redis_timeout(Duration::from_secs(30)));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    sentinels.pause(1);
+    let written = within(Duration::from_secs(10), "the others are a majority", view.write("k", 2)).await;
+    written.everywhere();
 }
 
 /// A primary that was cut off from the sentinels and goes on answering this node.

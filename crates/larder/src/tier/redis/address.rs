@@ -151,6 +151,7 @@ impl Address {
         let Some(sentinels) = &self.sentinels else { return Ok(()) };
         sentinels.confirm(server, since).await.map_err(|unconfirmed| match unconfirmed {
             Unconfirmed::Elsewhere => {
+                sentinels.misled();
                 self.demoted();
                 TierError::NoReply("the sentinels name another primary".into())
             }
@@ -178,12 +179,14 @@ impl Address {
             place = Some(primary);
         }
         let client = Client::open(info).map_err(|error| self.failed(&error))?;
-        match client.get_multiplexed_async_connection_with_config(&config).await {
-            Ok(connection) => Ok((connection, place)),
-            Err(error) => {
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+        match (connection.map_err(|error| self.failed(&error)), place) {
+            (Ok(connection), place) => Ok((connection, place)),
+            (Err(TierError::NoReply(reason)), Some((host, port))) => {
                 self.sentinels.iter().for_each(Sentinels::misled);
-                Err(self.failed(&error))
+                Err(TierError::NoReply(format!("{host}:{port}, which a sentinel names: {reason}")))
             }
+            (Err(error), _) => Err(error),
         }
     }
 
@@ -227,7 +230,11 @@ impl Address {
         let open = Open { closed, ..self.open(config).await? };
         match self.accepted() {
             Some(server) if server == open.server => Ok(open),
-            Some(_) => Err(TierError::ServerChanged(open.server)),
+            Some(_) => {
+                // One sentinel may know less than the one that led to the accepted server.
+                self.sentinels.iter().for_each(Sentinels::misled);
+                Err(TierError::ServerChanged(open.server))
+            }
             // Nothing may be written before it is known whether the server is supported.
             None => Err(TierError::NoReply("the server has not been checked yet".into())),
         }

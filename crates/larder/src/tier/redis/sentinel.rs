@@ -18,6 +18,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+/// The most servers whose places are remembered: those of the last failovers.
+const MAX_REACHED: usize = 16;
+
 /// Host and port of a server, as sentinels name it.
 pub(super) type Place = (String, u16);
 
@@ -31,8 +34,8 @@ pub(super) struct Sentinels {
     first: AtomicUsize,
     timeout: Duration,
     has_fence: bool,
-    /// The server that was reached last, and where.
-    reached: Mutex<Option<(ServerId, Place)>>,
+    /// Where servers were reached.
+    reached: Mutex<HashMap<ServerId, Place>>,
     /// Whether it was told that their quorum is too low.
     warned: AtomicBool,
     /// When the last confirmation was asked for, and of which place.
@@ -82,7 +85,7 @@ impl Sentinels {
             first: AtomicUsize::new(0),
             timeout,
             has_fence,
-            reached: Mutex::new(None),
+            reached: Mutex::default(),
             warned: AtomicBool::new(false),
             confirmed: AsyncMutex::new(None),
         }
@@ -135,7 +138,11 @@ impl Sentinels {
 
     /// A connection to this server was opened at this place.
     pub(super) fn reached(&self, server: &ServerId, place: Place) {
-        *self.reached.lock() = Some((server.clone(), place));
+        let mut reached = self.reached.lock();
+        if reached.len() >= MAX_REACHED {
+            reached.clear();
+        }
+        reached.insert(server.clone(), place);
     }
 
     /// Returns once a majority has reported this server as the primary, up, and was asked at `since` or later. Concurrent
@@ -147,48 +154,21 @@ impl Sentinels {
         if !self.has_fence {
             return Ok(());
         }
-        let reached = self.reached.lock().clone();
-        let Some((_, place)) = reached.filter(|(reached, _)| reached == server) else {
-            return Err(Unconfirmed::Elsewhere);
+        let Some(place) = self.reached.lock().get(server).cloned() else {
+            return Err(Unconfirmed::Unknown("the sentinels have named no such server".into()));
         };
         let mut confirmed = self.confirmed.lock().await;
         if matches!(&*confirmed, Some((at, of)) if *at >= since && *of == place) {
             return Ok(());
         }
         let asked = Instant::now();
-        let reports = self.reports().await;
-        let majority = self.majority(&reports);
-        let says = |holds: &dyn Fn(&Report) -> bool| {
-            reports.iter().filter(|report| holds(report)).count() >= majority
-        };
-        if says(&|report| report.place != place) {
-            return Err(Unconfirmed::Elsewhere);
-        }
-        let is_fenced = |report: &Report| report.place == place && report.is_up && report.quorum >= majority;
-        if says(&is_fenced) {
-            *confirmed = Some((asked, place));
-            return Ok(());
-        }
-        let quorum = reports.iter().map(|report| report.quorum).min();
-        if let Some(quorum) = quorum.filter(|quorum| *quorum < majority) {
-            let reason =
-                format!("the quorum of the sentinels is {quorum}; the fence needs {majority}, a majority");
-            if !self.warned.swap(true, Ordering::Relaxed) {
-                tracing::warn!("{reason}: memory is never trusted, and no invalidation is confirmed");
-            }
-            return Err(Unconfirmed::Unknown(reason));
-        }
-        let up = reports.iter().filter(|report| report.place == place && report.is_up).count();
-        Err(Unconfirmed::Unknown(format!("{up} sentinels confirm the primary; the fence needs {majority}")))
+        self.ask_majority(&place).await?;
+        *confirmed = Some((asked, place));
+        Ok(())
     }
 
-    /// A majority of all that there are, also of those that the address does not name.
-    fn majority(&self, reports: &[Report]) -> usize {
-        let known = reports.iter().map(|report| report.sentinels).max().unwrap_or(0);
-        known.max(self.each.len()) / 2 + 1
-    }
-
-    async fn reports(&self) -> Vec<Report> {
+    /// Asks all, and waits for no more of them than decide.
+    async fn ask_majority(&self, place: &Place) -> Result<(), Unconfirmed> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("MASTER").arg(&self.name);
         let mut asked = JoinSet::new();
@@ -203,8 +183,43 @@ impl Sentinels {
                 Ok(report) => reports.push(report),
                 Err(error) => tracing::debug!(%error, "a sentinel does not tell of the primary"),
             }
+            let majority = self.majority(&reports);
+            let count = |holds: fn(&Report, &Place, usize) -> bool| {
+                reports.iter().filter(|report| holds(report, place, majority)).count()
+            };
+            if count(|report, place, majority| {
+                report.place == *place && report.is_up && report.quorum >= majority
+            }) >= majority
+            {
+                return Ok(());
+            }
+            if count(|report, place, _| report.place != *place) >= majority {
+                return Err(Unconfirmed::Elsewhere);
+            }
         }
-        reports
+        Err(Unconfirmed::Unknown(self.why_not(place, &reports)))
+    }
+
+    /// Why these reports do not confirm a primary.
+    fn why_not(&self, place: &Place, reports: &[Report]) -> String {
+        let majority = self.majority(reports);
+        let quorum = reports.iter().map(|report| report.quorum).min();
+        if let Some(quorum) = quorum.filter(|quorum| *quorum < majority) {
+            let reason =
+                format!("the quorum of the sentinels is {quorum}; the fence needs {majority}, a majority");
+            if !self.warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!("{reason}: memory is never trusted, and no invalidation is confirmed");
+            }
+            return reason;
+        }
+        let up = reports.iter().filter(|report| report.place == *place && report.is_up).count();
+        format!("{up} sentinels confirm the primary; the fence needs {majority}")
+    }
+
+    /// A majority of all that there are, also of those that the address does not name.
+    fn majority(&self, reports: &[Report]) -> usize {
+        let known = reports.iter().map(|report| report.sentinels).max().unwrap_or(0);
+        known.max(self.each.len()) / 2 + 1
     }
 
     fn report(&self, answer: Value) -> Result<Report, TierError> {
