@@ -2,19 +2,11 @@
 //!
 //! [`Store`] uses SQLite. Another database would be a module beside `sqlite.rs` with the same types.
 
-mod backup;
-mod credentials;
 mod dimension;
-mod dimensions;
 mod health;
 mod link;
-mod migrate;
 mod new_file;
-mod search;
 mod sqlite;
-mod statements;
-mod visits;
-mod writer;
 
 use crate::model::count::Count;
 use crate::model::tag::Tag;
@@ -25,7 +17,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(crate) use credentials::Credential;
 pub use dimension::{
     Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_ROWS, MAX_DIMENSION_VALUES, OTHER_VALUE,
     ValueCount,
@@ -36,6 +27,7 @@ pub use link::{
     CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,
 };
 pub(crate) use new_file::NewFile;
+pub(crate) use sqlite::credentials::Credential;
 pub use sqlite::{MAX_VISIT_ROWS, Store, StoreConfig};
 
 /// The most links in one [`Store::create`].

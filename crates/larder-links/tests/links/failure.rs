@@ -164,7 +164,7 @@ async fn old_database_keeps_its_links() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("links.db");
     let old = rusqlite::Connection::open(&path).unwrap();
-    old.execute_batch(include_str!("../../migrations/0001_links.sql")).unwrap();
+    old.execute_batch(include_str!("../../migrations/sqlite/0001_links.sql")).unwrap();
     old.execute_batch(
         "PRAGMA user_version = 1;
          INSERT INTO links (slug, url, created_at, visits) VALUES ('old', 'https://old.example/', 1, 41)",

@@ -4,18 +4,24 @@
 //! Only a crash of the operating system or a power failure can lose the commits since the last sync of the log; the
 //! database stays consistent in any case.
 
-use super::credentials::{self, Credential};
-use super::health::{StoreHealth, WriterHealth};
-use super::writer::{self, Job, WriteContext, WriteJob};
-use super::{
-    CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkTotal, LinkUpdate, ListQuery,
-    MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route, StoreError,
-    TotalsOf, VisitHistory, VisitKey, WrittenVisits, backup, dimensions, migrate, now_ms, search, statements,
-    visits,
-};
+mod backup;
+pub(super) mod credentials;
+mod dimensions;
+mod migrate;
+mod search;
+mod statements;
+mod visits;
+mod writer;
+
 use crate::model::slug::SlugCodec;
 use crate::model::tag::MAX_TAGS;
 use crate::model::token::{Scope, Secret, SecretHash, Token, hash_of_token};
+use crate::store::health::{StoreHealth, WriterHealth};
+use crate::store::{
+    CreateOutcome, Credential, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkTotal, LinkUpdate,
+    ListQuery, MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route,
+    StoreError, TotalsOf, VisitHistory, VisitKey, WrittenVisits, now_ms,
+};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use std::io::ErrorKind;
@@ -25,6 +31,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
+use writer::{Job, WriteContext, WriteJob};
 
 /// The maximum number of rows in one [`Store::add_visits`], so that transactions do not grow with the number of links.
 pub const MAX_VISIT_ROWS: usize = 2_000;
@@ -339,7 +346,7 @@ impl Store {
         self.read(move |connection| search::list(connection, &query)).await
     }
 
-    /// The links with a greater id than this, oldest first: [`super::MAX_EXPORT_LINKS`] of them, or all if they are fewer.
+    /// The links with a greater id than this, oldest first: [`crate::store::MAX_EXPORT_LINKS`] of them, or all if they are fewer.
     pub async fn links_after(&self, id: u64) -> Result<Vec<Link>, StoreError> {
         self.read(move |connection| search::links_after(connection, id)).await
     }

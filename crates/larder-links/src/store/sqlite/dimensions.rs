@@ -1,6 +1,8 @@
 //! The SQL of dimensions: where visits come from, by link, day and value.
 
-use super::{Day, Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_VALUES, OTHER_VALUE, ValueCount};
+use crate::store::{
+    Day, Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_VALUES, OTHER_VALUE, ValueCount,
+};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 /// The values of a dimension that [`counts`] returns; the others are one.

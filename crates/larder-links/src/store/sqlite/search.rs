@@ -12,8 +12,8 @@
 //! newest 50,000 of them, so that the work is bounded too, and for a short text those among the newest 50,000 links.
 
 use super::statements::{LINK_COLUMNS, read_link};
-use super::{Link, ListQuery, MAX_EXPORT_LINKS, Page, Position, Sort};
 use crate::model::tag::Tag;
+use crate::store::{Link, ListQuery, MAX_EXPORT_LINKS, Page, Position, Sort};
 use rusqlite::{Connection, ToSql, named_params};
 
 /// The fewest characters that the trigram index can look up.

@@ -1,7 +1,7 @@
 //! The SQL of tokens and sessions.
 
-use super::StoreError;
 use crate::model::token::{Scope, Secret, SecretHash, Token};
+use crate::store::StoreError;
 use rusqlite::{Connection, Row, params};
 
 /// The maximum number of tokens in a database. A query reads all of them.
@@ -111,15 +111,15 @@ fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Store, StoreConfig};
     use super::*;
+    use crate::store::{Store, StoreConfig, now_ms};
 
     #[tokio::test]
     async fn sessions_are_bounded_and_end_with_their_token() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap();
         let (token, secret) = store.add_token("a", Scope::Read).await.unwrap();
-        let far = super::super::now_ms() + 60_000;
+        let far = now_ms() + 60_000;
         for n in 0..40 {
             assert!(store.add_session([n; 32], token.id, far + i64::from(n)).await.unwrap());
         }

@@ -1,8 +1,8 @@
 //! The SQL of links and visits, one function per query. The caller owns the connection.
 
-use super::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
 use crate::model::slug::{self, SlugCodec};
 use crate::model::tag::Tag;
+use crate::store::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use sha2::{Digest, Sha256};
 

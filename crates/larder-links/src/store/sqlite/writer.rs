@@ -13,10 +13,10 @@
 //! own and does not wait. A result is returned after the commit only: a success is in the log, and a failure is rolled back
 //! for the whole group.
 
-use super::StoreError;
-use super::health::WriterHealth;
 use super::statements;
 use crate::model::slug::SlugCodec;
+use crate::store::StoreError;
+use crate::store::health::WriterHealth;
 use rusqlite::{Connection, TransactionBehavior};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,24 +4,25 @@
 //! program that is killed half-way leaves the old version. Before it, the database is copied to a file beside it, while the
 //! transaction keeps other programs from writing: with that file an older program can be used again.
 
-use super::{StoreError, backup, fingerprint};
+use super::backup;
 use crate::model::address::Address;
 use crate::model::random;
+use crate::store::{StoreError, fingerprint};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
 const MIGRATIONS: [&str; 11] = [
-    include_str!("../../migrations/0001_links.sql"),
-    include_str!("../../migrations/0002_visits_daily.sql"),
-    include_str!("../../migrations/0003_fingerprints.sql"),
-    include_str!("../../migrations/0004_access.sql"),
-    include_str!("../../migrations/0005_deleted.sql"),
-    include_str!("../../migrations/0006_options.sql"),
-    include_str!("../../migrations/0007_search.sql"),
-    include_str!("../../migrations/0008_quarters.sql"),
-    include_str!("../../migrations/0009_dimensions.sql"),
-    include_str!("../../migrations/0010_by_visits.sql"),
-    include_str!("../../migrations/0011_crawlable.sql"),
+    include_str!("../../../migrations/sqlite/0001_links.sql"),
+    include_str!("../../../migrations/sqlite/0002_visits_daily.sql"),
+    include_str!("../../../migrations/sqlite/0003_fingerprints.sql"),
+    include_str!("../../../migrations/sqlite/0004_access.sql"),
+    include_str!("../../../migrations/sqlite/0005_deleted.sql"),
+    include_str!("../../../migrations/sqlite/0006_options.sql"),
+    include_str!("../../../migrations/sqlite/0007_search.sql"),
+    include_str!("../../../migrations/sqlite/0008_quarters.sql"),
+    include_str!("../../../migrations/sqlite/0009_dimensions.sql"),
+    include_str!("../../../migrations/sqlite/0010_by_visits.sql"),
+    include_str!("../../../migrations/sqlite/0011_crawlable.sql"),
 ];
 
 /// The version since which addresses are stored in parsed form.

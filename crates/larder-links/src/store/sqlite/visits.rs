@@ -6,7 +6,7 @@
 //!
 //! The total in `links` stays.
 
-use super::{Day, QUARTERS_PER_DAY, Quarter, VisitHistory, VisitKey};
+use crate::store::{Day, QUARTERS_PER_DAY, Quarter, VisitHistory, VisitKey};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 /// The statements that add visits, prepared once for many rows.

@@ -2,8 +2,8 @@
 //!
 //! SQLite writes the copy from one read transaction, the log included, so it is the state of one moment.
 
-use super::StoreError;
-use super::new_file::{NewFile, with_suffix};
+use crate::store::StoreError;
+use crate::store::new_file::{NewFile, with_suffix};
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
