@@ -33,8 +33,11 @@ pub(crate) fn open_store(flag: &DatabaseFlag, file: File, may_create: bool) -> R
     let settings::Links { config, sources, .. } = file.links(flags)?;
     config.validate().map_err(|error| sources.of_links(error))?;
     let store = config.store_config()?;
-    if !may_create && !store.path.exists() {
-        bail!("there is no database at {}", store.path.display());
+    if let Some(path) = store.database.file()
+        && !may_create
+        && !path.exists()
+    {
+        bail!("there is no database at {}", path.display());
     }
     Store::open(&store).map_err(|error| database_error(error.into(), &config, &sources))
 }
@@ -55,7 +58,7 @@ async fn execute(command: &TokenCommand, store: &Store) -> Result<()> {
                 "created token {} with the scope {} in {}; it cannot be shown again",
                 token.id,
                 token.scope,
-                store.path().display()
+                store.address()
             ));
         }
         TokenCommand::List { .. } => {

@@ -103,7 +103,7 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
         let shares = Shares::of_process(requested);
         config.max_connections = shares.links;
         let hint = token_command(&config)?;
-        let database = config.store_config()?.path;
+        let database = config.store_config()?.database;
         let links = open_links(config, &sources)?;
         print(&format!("larder links listens on http://{address}/\n"))?;
         if !links.is_local_on(address) {
@@ -115,7 +115,8 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             sources::register_links(&registry, &links, &HealthHandle::running());
             explainers::of_links(&registry, &links);
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
-            let token = Token::load_or_create(database.parent().unwrap_or(Path::new("")))?;
+            let token =
+                Token::load_or_create(database.file().and_then(Path::parent).unwrap_or(Path::new("")))?;
             let pages = admin_port::pages(registry, hosts, Some(token));
             admin_port::start(&mut supervisor, pages, listener, shares.admin);
         }
@@ -129,16 +130,19 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
 
 /// The command that creates a token for a shortener.
 pub(crate) fn token_command(config: &larder_links::Config) -> Result<String> {
-    let path = config.store_config()?.path;
-    // An absolute path works in every folder. If it cannot be determined, the configured path is shown.
-    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
-    Ok(format!("larder links token add --database '{}'", path.replace('\'', "'\\''")))
+    let database = match config.store_config()?.database.file() {
+        // An absolute path works in every folder. If it cannot be determined, the configured path is shown.
+        Some(path) => std::path::absolute(path).unwrap_or(path.to_owned()).display().to_string(),
+        None => config.database.clone(),
+    };
+    Ok(format!("larder links token add --database '{}'", database.replace('\'', "'\\''")))
 }
 
 /// Opens the shortener, and creates the folder of its database.
 pub(crate) fn open_links(config: larder_links::Config, sources: &OptionSources) -> Result<Links> {
-    if let Some(folder) = config.store_config()?.path.parent().filter(|folder| !folder.as_os_str().is_empty())
-    {
+    let database = config.store_config()?.database;
+    let folder = database.file().and_then(Path::parent);
+    if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
         let created = data_folder::create(&mut DirBuilder::new(), folder);
         created.map_err(|error| sources.unusable("database", error))?;
     }
@@ -154,9 +158,8 @@ pub(crate) fn database_error(
 ) -> Error {
     let is_store = matches!(error, LinksError::Store(_));
     match config.store_config() {
-        Ok(store) if is_store && !error.to_string().contains(&*store.path.to_string_lossy()) => {
-            let named =
-                Error::new(error).context(format!("cannot use the database {}", store.path.display()));
+        Ok(store) if is_store && !error.to_string().contains(&store.database.to_string()) => {
+            let named = Error::new(error).context(format!("cannot use the database {}", store.database));
             sources.unusable("database", named)
         }
         _ => sources.of_links(error),

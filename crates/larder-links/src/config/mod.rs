@@ -8,7 +8,7 @@ pub(crate) mod own_pages;
 use crate::error::LinksError;
 use crate::model::address::Authority;
 use crate::model::client::Network;
-use crate::store::StoreConfig;
+use crate::store::{DatabaseAddress, StoreConfig};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -177,7 +177,7 @@ impl Config {
         self.proxy_networks()?;
         self.check_redis()?;
         own_pages::check(self)?;
-        self.database_path().map(drop)
+        self.database_address().map(drop)
     }
 
     /// Checks the fields that are numbers.
@@ -254,7 +254,7 @@ impl Config {
             readers: self.database_readers,
             busy_timeout: Duration::from_millis(self.database_busy_ms),
             max_bytes: self.max_database_bytes,
-            ..StoreConfig::new(self.database_path()?)
+            ..StoreConfig::of(self.database_address()?)
         })
     }
 
@@ -302,7 +302,7 @@ impl Config {
             && self.trusted_proxies.is_empty())
     }
 
-    fn database_path(&self) -> Result<PathBuf, LinksError> {
+    fn database_address(&self) -> Result<DatabaseAddress, LinksError> {
         let path = match self.database.split_once(':') {
             Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
             Some((scheme, rest)) if rest.starts_with("//") && scheme.len() > 1 => "",
@@ -315,7 +315,7 @@ impl Config {
                 expected: "sqlite: and the path of a file".into(),
             });
         }
-        Ok(path.into())
+        Ok(DatabaseAddress::Sqlite(path.into()))
     }
 }
 
@@ -478,15 +478,20 @@ mod tests {
 
     #[test]
     fn database_must_be_a_sqlite_file() {
-        let path = |database: &str| Config { database: database.into(), ..Config::default() }.database_path();
-        assert_eq!(path("sqlite:./a/links.db").unwrap(), PathBuf::from("./a/links.db"));
-        assert_eq!(path("sqlite:///var/links.db").unwrap(), PathBuf::from("/var/links.db"));
-        assert_eq!(path("links.db").unwrap(), PathBuf::from("links.db"));
-        assert_eq!(path("/var/li:nks.db").unwrap(), PathBuf::from("/var/li:nks.db"));
-        for invalid in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
-            assert!(path(invalid).is_err(), "{invalid}");
+        let address =
+            |database: &str| Config { database: database.into(), ..Config::default() }.database_address();
+        for (database, path) in [
+            ("sqlite:./a/links.db", "./a/links.db"),
+            ("sqlite:///var/links.db", "/var/links.db"),
+            ("links.db", "links.db"),
+            ("/var/li:nks.db", "/var/li:nks.db"),
+        ] {
+            assert_eq!(address(database).unwrap(), DatabaseAddress::Sqlite(path.into()));
         }
-        let error = path("postgres://localhost/links").unwrap_err().to_string();
+        for invalid in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
+            assert!(address(invalid).is_err(), "{invalid}");
+        }
+        let error = address("postgres://localhost/links").unwrap_err().to_string();
         assert_eq!(error, "database is postgres://localhost/links, expected sqlite: and the path of a file");
     }
 }

@@ -14,6 +14,9 @@ pub const MAX_DIMENSION_ROWS: usize = 1_000;
 /// What is not counted by its own name.
 pub const OTHER_VALUE: &str = "other";
 
+/// The values of a dimension that are listed by their names; the others are one.
+const TOP: usize = 10;
+
 /// What is counted of a visit. The numbers are those in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
@@ -32,7 +35,7 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    pub(super) const ALL: [Dimension; 6] = [
+    const ALL: [Dimension; 6] = [
         Dimension::Referrer,
         Dimension::Browser,
         Dimension::System,
@@ -85,7 +88,24 @@ pub struct DimensionCounts {
 }
 
 impl DimensionCounts {
-    pub(super) fn of(&mut self, dimension: Dimension) -> &mut Vec<ValueCount> {
+    /// Adds a row of the table, whose rows come with the most frequent values first. Beyond ten of a dimension they are one.
+    pub(super) fn add(&mut self, dimension: i64, value: String, visits: u64) {
+        let Some(dimension) = Dimension::ALL.into_iter().find(|known| *known as i64 == dimension) else {
+            return;
+        };
+        let values = self.of(dimension);
+        let named = values.iter().filter(|counted| counted.value != OTHER_VALUE).count();
+        if value != OTHER_VALUE && named < TOP {
+            values.push(ValueCount { value, visits });
+        } else {
+            match values.iter_mut().find(|counted| counted.value == OTHER_VALUE) {
+                Some(other) => other.visits += visits,
+                None => values.push(ValueCount { value: OTHER_VALUE.to_owned(), visits }),
+            }
+        }
+    }
+
+    fn of(&mut self, dimension: Dimension) -> &mut Vec<ValueCount> {
         match dimension {
             Dimension::Referrer => &mut self.referrers,
             Dimension::Browser => &mut self.browsers,

@@ -110,6 +110,25 @@ pub struct LinkUpdate {
     pub crawlable: Option<bool>,
 }
 
+impl LinkUpdate {
+    /// The link after this update.
+    pub(super) fn apply(&self, link: &Link) -> Link {
+        let old = &link.options;
+        Link {
+            url: self.url.as_ref().map_or(&*link.url, Address::as_str).to_owned(),
+            title: self.title.as_ref().unwrap_or(&link.title).clone(),
+            options: LinkOptions {
+                tags: self.tags.as_ref().unwrap_or(&old.tags).clone(),
+                expires_at: self.expires_at.unwrap_or(old.expires_at),
+                max_visits: self.max_visits.unwrap_or(old.max_visits),
+                forward_query: self.forward_query.unwrap_or(old.forward_query),
+                crawlable: self.crawlable.unwrap_or(old.crawlable),
+            },
+            ..link.clone()
+        }
+    }
+}
+
 /// What a redirect needs of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {

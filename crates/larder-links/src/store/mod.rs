@@ -1,8 +1,10 @@
-//! The store of links: its types and its errors.
-//!
-//! [`Store`] uses SQLite. Another database would be a module beside `sqlite.rs` with the same types.
+//! The store of links: its types, and [`Store`], which has a folder for each database.
 
+mod address;
+mod credential;
+mod database;
 mod dimension;
+mod error;
 mod health;
 mod link;
 mod new_file;
@@ -13,25 +15,28 @@ use crate::model::tag::Tag;
 use async_graphql::{Enum, SimpleObject};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use address::{DatabaseAddress, StoreConfig};
+pub(crate) use credential::Credential;
+pub use database::Store;
 pub use dimension::{
     Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_ROWS, MAX_DIMENSION_VALUES, OTHER_VALUE,
     ValueCount,
 };
+pub use error::StoreError;
 pub use health::StoreHealth;
 use link::fingerprint;
 pub use link::{
     CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,
 };
 pub(crate) use new_file::NewFile;
-pub(crate) use sqlite::credentials::Credential;
-pub use sqlite::{MAX_VISIT_ROWS, Store, StoreConfig};
 
 /// The most links in one [`Store::create`].
 pub const MAX_BATCH_LINKS: usize = 1_000;
+
+/// The maximum number of rows in one [`Store::add_visits`], so that transactions do not grow with the number of links.
+pub const MAX_VISIT_ROWS: usize = 2_000;
 
 /// The most links of one [`Store::links_after`].
 pub const MAX_EXPORT_LINKS: usize = 1_000;
@@ -197,78 +202,4 @@ pub(crate) fn quarter_of(ms: i64) -> Quarter {
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Why an operation of the store failed.
-///
-/// A write that fails changes nothing; only after [`Closed`](StoreError::Closed) its outcome is unknown. Errors are cheap
-/// to clone: all writes of one failed commit get the same.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The database cannot be opened.
-    #[error("cannot open the database {path}: {source}", path = path.display())]
-    Open {
-        /// Its file.
-        path: PathBuf,
-        /// The error of SQLite or the file system.
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
-    /// A newer program created the database.
-    #[error("the database {path} has version {found}, this program knows versions up to {known}", path = path.display())]
-    Newer {
-        /// Its file.
-        path: PathBuf,
-        /// The version in the file.
-        found: i64,
-        /// The newest version that this program can read.
-        known: i64,
-    },
-    /// The copy of the database cannot be written.
-    #[error("cannot copy the database to {path}: {source}", path = path.display())]
-    Backup {
-        /// The file of the copy.
-        path: PathBuf,
-        /// The error of SQLite or the file system.
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
-    /// The disk, or the size allowed for the database, is full.
-    #[error("the database is full: {0}")]
-    Full(#[source] Arc<rusqlite::Error>),
-    /// The database cannot be written to.
-    #[error("the database is read-only: {0}")]
-    ReadOnly(#[source] Arc<rusqlite::Error>),
-    /// Another program locks the database longer than the busy timeout.
-    #[error("the database is locked by another program: {0}")]
-    Locked(#[source] Arc<rusqlite::Error>),
-    /// No place in the queue, or no reader, was free within the queue timeout.
-    #[error("the database is busy: {0} was not free in time")]
-    Busy(&'static str),
-    /// The store was closed, or is closing.
-    #[error("the database is closed")]
-    Closed,
-    /// The writer panicked during this write. It restarts.
-    #[error("the database's writer failed and restarts; the write was rolled back")]
-    WriterFailed,
-    /// The database has the maximum number of tokens.
-    #[error("the database has {0} tokens, the maximum; remove one first")]
-    TooManyTokens(u64),
-    /// Every slug of ten letters is in use.
-    #[error("no slug is left")]
-    NoSlugLeft,
-    /// Any other failure of the database.
-    #[error("the database failed: {0}")]
-    Failed(#[source] Arc<rusqlite::Error>),
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> StoreError {
-        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, ReadOnly};
-        match error.sqlite_error_code() {
-            Some(DiskFull) => StoreError::Full(Arc::new(error)),
-            Some(ReadOnly) => StoreError::ReadOnly(Arc::new(error)),
-            Some(DatabaseBusy | DatabaseLocked) => StoreError::Locked(Arc::new(error)),
-            _ => StoreError::Failed(Arc::new(error)),
-        }
-    }
 }

@@ -23,13 +23,15 @@ impl NewFile {
     /// A file that will be `to`, and replace it if it exists; a symbolic link leads to the file that is meant.
     ///
     /// # Errors
-    /// `InvalidInput` if `to` is the open `database` or one of its log files: the programs that use it would lose their
+    /// `InvalidInput` if `to` is the file of the open `database` or one of its log files: the programs that use it would lose their
     /// writes; or if it is something else than a file, such as `/dev/null`, that would be replaced by one. Or the error of the
     /// file system.
-    pub(super) fn create(to: &Path, database: &Path) -> Result<NewFile> {
+    pub(super) fn create(to: &Path, database: Option<&Path>) -> Result<NewFile> {
         let to = resolved(to)?;
-        let database = resolved(database)?;
-        if DATABASE_FILES.iter().any(|suffix| to == with_suffix(&database, suffix)) {
+        let database = database.map(resolved).transpose()?;
+        let is_of_database =
+            |database| DATABASE_FILES.iter().any(|suffix| to == with_suffix(database, suffix));
+        if database.as_deref().is_some_and(is_of_database) {
             return Err(Error::new(ErrorKind::InvalidInput, "it is the database or a log file of it"));
         }
         if to.metadata().is_ok_and(|metadata| !metadata.is_file()) {

@@ -17,7 +17,7 @@ pub(super) fn path_before_migration(database: &Path, version: i64) -> PathBuf {
 /// complete, unless it is the database itself.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Backup { path: to.to_owned(), source: Arc::new(error) };
-    let file = NewFile::create(to, from).map_err(failed)?;
+    let file = NewFile::create(to, Some(from)).map_err(failed)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // SQLite writes into an existing file if it is empty, and keeps its mode.
     Connection::open_with_flags(from, flags)

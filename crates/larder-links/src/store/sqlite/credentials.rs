@@ -1,30 +1,15 @@
 //! The SQL of tokens and sessions.
 
-use crate::model::token::{Scope, Secret, SecretHash, Token};
+use crate::model::token::{Scope, SecretHash, Token};
 use crate::store::StoreError;
+use crate::store::credential::{Credential, MAX_SESSIONS_PER_TOKEN, MAX_TOKENS};
 use rusqlite::{Connection, Row, params};
-
-/// The maximum number of tokens in a database. A query reads all of them.
-const MAX_TOKENS: u64 = 256;
-
-/// The maximum number of sessions of one token; a new one ends the one that expires first.
-const MAX_SESSIONS_PER_TOKEN: u64 = 32;
 
 const SELECT_TOKENS: &str = "SELECT id, name, scope, date(created_at / 1000, 'unixepoch') FROM tokens";
 
-/// The hash of a token or a session.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Credential {
-    pub(crate) hash: SecretHash,
-    pub(crate) token_id: u64,
-    pub(crate) scope: Scope,
-    /// Set for sessions, in milliseconds since 1970.
-    pub(crate) expires_at: Option<i64>,
-}
-
 pub(super) fn add_token(
     connection: &Connection,
-    secret: &Secret,
+    hash: SecretHash,
     name: &str,
     scope: Scope,
     now_ms: i64,
@@ -35,7 +20,7 @@ pub(super) fn add_token(
     }
     connection.execute(
         "INSERT INTO tokens (hash, name, scope, created_at) VALUES (?1, ?2, ?3, ?4)",
-        params![secret.hash(), name, scope.as_str(), now_ms],
+        params![hash, name, scope.as_str(), now_ms],
     )?;
     let select = format!("{SELECT_TOKENS} WHERE id = ?1");
     Ok(connection.query_row(&select, [connection.last_insert_rowid()], read_token)?)

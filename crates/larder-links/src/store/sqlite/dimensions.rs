@@ -1,12 +1,7 @@
 //! The SQL of dimensions: where visits come from, by link, day and value.
 
-use crate::store::{
-    Day, Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_VALUES, OTHER_VALUE, ValueCount,
-};
+use crate::store::{Day, DimensionCounts, DimensionKey, MAX_DIMENSION_VALUES, OTHER_VALUE};
 use rusqlite::{CachedStatement, Connection, Row, params};
-
-/// The values of a dimension that [`counts`] returns; the others are one.
-const TOP: usize = 10;
 
 /// The statements that add counts, prepared once for many rows.
 pub(super) struct Additions<'c> {
@@ -45,23 +40,11 @@ impl<'c> Additions<'c> {
 pub(super) fn counts(connection: &Connection, link_id: u64, since: Day) -> rusqlite::Result<DimensionCounts> {
     let sql = "SELECT dimension, value, sum(count) AS visits FROM visit_dimensions
                WHERE link_id = ?1 AND day >= ?2 GROUP BY dimension, value ORDER BY visits DESC, value";
-    let mut counts = DimensionCounts::default();
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)? as u64));
+    let mut counts = DimensionCounts::default();
     for row in connection.prepare_cached(sql)?.query_map(params![link_id as i64, since], read)? {
         let (dimension, value, visits): (i64, String, u64) = row?;
-        let Some(dimension) = Dimension::ALL.into_iter().find(|known| *known as i64 == dimension) else {
-            continue;
-        };
-        let values = counts.of(dimension);
-        let named = values.iter().filter(|counted| counted.value != OTHER_VALUE).count();
-        if value != OTHER_VALUE && named < TOP {
-            values.push(ValueCount { value, visits });
-        } else {
-            match values.iter_mut().find(|counted| counted.value == OTHER_VALUE) {
-                Some(other) => other.visits += visits,
-                None => values.push(ValueCount { value: OTHER_VALUE.to_owned(), visits }),
-            }
-        }
+        counts.add(dimension, value, visits);
     }
     Ok(counts)
 }

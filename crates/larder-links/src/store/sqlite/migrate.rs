@@ -7,7 +7,7 @@
 use super::backup;
 use crate::model::address::Address;
 use crate::model::random;
-use crate::store::{StoreError, fingerprint};
+use crate::store::{DatabaseAddress, StoreError, fingerprint};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     // Read again under the lock: another process may have migrated it.
     let found = version(&transaction)?;
     if found > known {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+        return Err(StoreError::Newer { database: DatabaseAddress::Sqlite(path.to_owned()), found, known });
     }
     // A database without a path is in memory, and one of version 0 is empty.
     if (1..known).contains(&found) && connection_has_file(&transaction) {

@@ -5,7 +5,7 @@
 //! database stays consistent in any case.
 
 mod backup;
-pub(super) mod credentials;
+mod credentials;
 mod dimensions;
 mod migrate;
 mod search;
@@ -15,12 +15,12 @@ mod writer;
 
 use crate::model::slug::SlugCodec;
 use crate::model::tag::MAX_TAGS;
-use crate::model::token::{Scope, Secret, SecretHash, Token, hash_of_token};
+use crate::model::token::{Scope, SecretHash, Token};
 use crate::store::health::{StoreHealth, WriterHealth};
 use crate::store::{
-    CreateOutcome, Credential, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkTotal, LinkUpdate,
-    ListQuery, MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route,
-    StoreError, TotalsOf, VisitHistory, VisitKey, WrittenVisits, now_ms,
+    CreateOutcome, Credential, DatabaseAddress, Day, DimensionCounts, DimensionKey, Duplicates, Link,
+    LinkTotal, LinkUpdate, ListQuery, NewLink, Page, Quarter, Route, StoreConfig, StoreError, TotalsOf,
+    VisitHistory, VisitKey, WrittenVisits, now_ms,
 };
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
@@ -33,46 +33,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use writer::{Job, WriteContext, WriteJob};
 
-/// The maximum number of rows in one [`Store::add_visits`], so that transactions do not grow with the number of links.
-pub const MAX_VISIT_ROWS: usize = 2_000;
-
-/// How a [`Store`] is opened.
-#[derive(Clone, Debug)]
-pub struct StoreConfig {
-    /// The database file. It and its folder are created if they do not exist.
-    pub path: PathBuf,
-    /// Reading connections. Default 4, at least 1.
-    pub readers: u32,
-    /// Writes that can wait for the writer. Default 1,024.
-    pub queue: usize,
-    /// Writes that share one commit. Default 256.
-    pub group: usize,
-    /// How long to wait for another program's lock. Default 5 s.
-    pub busy_timeout: Duration,
-    /// How long a call waits for a place in the queue or for a reader. Default 5 s.
-    pub queue_timeout: Duration,
-    /// The largest size of the database file, in bytes; writes beyond it fail with [`StoreError::Full`]. Default none.
-    pub max_bytes: Option<u64>,
-}
-
-impl StoreConfig {
-    /// The defaults for a database file.
-    pub fn new(path: impl Into<PathBuf>) -> StoreConfig {
-        StoreConfig {
-            path: path.into(),
-            readers: 4,
-            queue: 1_024,
-            group: 256,
-            busy_timeout: Duration::from_secs(5),
-            queue_timeout: Duration::from_secs(5),
-            max_bytes: None,
-        }
-    }
-}
-
-/// An open database of links. Clones share it; the drop of the last one closes it.
+/// An open database. Clones share it; the drop of the last one closes it.
 #[derive(Clone)]
-pub struct Store {
+pub(super) struct SqliteStore {
     shared: Arc<Shared>,
 }
 
@@ -95,49 +58,36 @@ struct Readers {
     count: u32,
 }
 
-impl Store {
-    /// The file of the database.
-    pub fn path(&self) -> &Path {
-        &self.shared.path
-    }
-
-    /// Eight characters that all processes of the database have, and no other database but a copy of it.
-    pub(crate) fn identity(&self) -> &str {
+impl SqliteStore {
+    pub(in crate::store) fn identity(&self) -> &str {
         &self.shared.identity
     }
 
-    /// Opens the database, creates it if it does not exist, and migrates it to the current version.
-    ///
-    /// Blocks on the disk; call it before serving, or from a blocking task.
-    ///
-    /// # Errors
-    /// [`StoreError::Open`] if file or folder cannot be created or opened, [`StoreError::Newer`] if a newer program created
-    /// the database, or the error of SQLite.
-    pub fn open(config: &StoreConfig) -> Result<Store, StoreError> {
-        let path = config.path.as_path();
+    pub(in crate::store) fn open(path: &Path, config: &StoreConfig) -> Result<SqliteStore, StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| open_error(path, error))?;
         }
         make_private_file(path)?;
-        let writing = open_writer(config)?;
+        let writing = open_writer(path, config)?;
         let (codec, identity) = (statements::slug_codec(&writing)?, statements::identity(&writing)?);
         let count = config.readers.max(1);
-        let idle = (0..count).map(|_| open_reader(config)).collect::<Result<Vec<_>, _>>()?;
+        let idle = (0..count).map(|_| open_reader(path, config)).collect::<Result<Vec<_>, _>>()?;
         let permits = Arc::new(Semaphore::new(count as usize));
         let readers = Readers { idle: Mutex::new(idle), permits, count };
 
         let (queue, jobs) = mpsc::channel(config.queue.max(1));
         let writer_health = Arc::new(WriterHealth::default());
-        let (writer_config, writer_codec, health) = (config.clone(), codec.clone(), writer_health.clone());
+        let (writer_path, writer_config) = (path.to_owned(), config.clone());
+        let (writer_codec, health) = (codec.clone(), writer_health.clone());
         let run_writer = move || {
-            let reopen = || open_writer(&writer_config);
+            let reopen = || open_writer(&writer_path, &writer_config);
             writer::supervise(writing, reopen, &writer_codec, jobs, writer_config.group.max(1), &health);
         };
         let writer = std::thread::Builder::new()
             .name("links-writer".into())
             .spawn(run_writer)
             .map_err(|error| open_error(path, error))?;
-        Ok(Store {
+        Ok(SqliteStore {
             shared: Arc::new(Shared {
                 queue: Mutex::new(Some(queue)),
                 writer: Mutex::new(Some(writer)),
@@ -146,25 +96,16 @@ impl Store {
                 queue_timeout: config.queue_timeout,
                 codec,
                 identity,
-                path: config.path.clone(),
+                path: path.to_owned(),
             }),
         })
     }
 
-    /// Creates up to [`MAX_BATCH_LINKS`] links atomically: all of them, or none and an error. The outcomes are in the order of
-    /// the links.
-    ///
-    /// # Cancel safety
-    /// A queued write runs even if the caller is dropped. This holds for every write.
-    ///
-    /// # Panics
-    /// If there are more links than that.
-    pub async fn create(
+    pub(in crate::store) async fn create(
         &self,
         links: Vec<NewLink>,
         repeats: Duplicates,
     ) -> Result<Vec<CreateOutcome>, StoreError> {
-        assert!(links.len() <= MAX_BATCH_LINKS, "{} links in one batch", links.len());
         let tags: usize = links.iter().map(|link| link.options.tags.len()).sum();
         self.write(3 * links.len() + tags, move |context| {
             let now_ms = now_ms();
@@ -179,32 +120,28 @@ impl Store {
         .await
     }
 
-    /// Updates a link and returns it, or `None` if no link has that slug.
-    pub async fn update(&self, slug: &str, change: LinkUpdate) -> Result<Option<Link>, StoreError> {
+    pub(in crate::store) async fn update(
+        &self,
+        slug: &str,
+        change: LinkUpdate,
+    ) -> Result<Option<Link>, StoreError> {
         let slug = slug.to_owned();
         let work =
             move |context: &mut WriteContext<'_>| Ok(statements::update(context.connection, &slug, &change)?);
         self.write(4 + MAX_TAGS, work).await
     }
 
-    /// Deletes a link; false if there is none. For [`RESTORE_PERIOD`] it can be [restored](Store::restore), and its slug
-    /// belongs to it.
-    pub async fn delete(&self, slug: &str) -> Result<bool, StoreError> {
+    pub(in crate::store) async fn delete(&self, slug: &str) -> Result<bool, StoreError> {
         let slug = slug.to_owned();
         self.write(1, move |context| Ok(statements::delete(context.connection, &slug, now_ms())?)).await
     }
 
-    /// Restores a deleted link with its slug, tags and visits, and returns it; `None` if there is no deleted link of that
-    /// slug.
-    pub async fn restore(&self, slug: &str) -> Result<Option<Link>, StoreError> {
+    pub(in crate::store) async fn restore(&self, slug: &str, since: i64) -> Result<Option<Link>, StoreError> {
         let slug = slug.to_owned();
-        let since = now_ms() - RESTORE_PERIOD.as_millis() as i64;
         self.write(2, move |context| Ok(statements::restore(context.connection, &slug, since)?)).await
     }
 
-    /// Drops the visits of links that were deleted at `until_ms`, in milliseconds since 1970, or before: up to 1,000 rows of
-    /// each table. Returns how many there were.
-    pub async fn drop_visits_of_deleted(&self, until_ms: i64) -> Result<usize, StoreError> {
+    pub(in crate::store) async fn drop_visits_of_deleted(&self, until_ms: i64) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
         self.write(3 * STEP, move |context| {
             let visits = visits::drop_of_deleted(context.connection, until_ms, STEP)?;
@@ -213,10 +150,7 @@ impl Store {
         .await
     }
 
-    /// Drops links that were deleted at `until_ms`, in milliseconds since 1970, or before: up to 500 of them, whose slugs it
-    /// returns. They are free from then on. Their visits go too; many of them should be
-    /// [dropped before](Store::drop_visits_of_deleted), in steps.
-    pub async fn drop_deleted(&self, until_ms: i64) -> Result<Vec<String>, StoreError> {
+    pub(in crate::store) async fn drop_deleted(&self, until_ms: i64) -> Result<Vec<String>, StoreError> {
         const STEP: usize = 500;
         let work = move |context: &mut WriteContext<'_>| {
             Ok(statements::drop_deleted(context.connection, until_ms, STEP)?)
@@ -224,17 +158,11 @@ impl Store {
         self.write(2 * STEP, work).await
     }
 
-    /// Adds visits in one transaction; those of links that no longer exist are dropped. `totals` asks for the visits of links
-    /// afterwards.
-    ///
-    /// # Panics
-    /// If there are more than [`MAX_VISIT_ROWS`].
-    pub async fn add_visits(
+    pub(in crate::store) async fn add_visits(
         &self,
         rows: Vec<(VisitKey, u64)>,
         totals: TotalsOf,
     ) -> Result<WrittenVisits, StoreError> {
-        assert!(rows.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", rows.len());
         self.write(3 * rows.len(), move |context| {
             let mut written = WrittenVisits::default();
             let mut additions = visits::Additions::prepare(context.connection)?;
@@ -254,12 +182,10 @@ impl Store {
         .await
     }
 
-    /// Adds counts of where visits come from; those of links that no longer exist are dropped.
-    ///
-    /// # Panics
-    /// If there are more than [`MAX_DIMENSION_ROWS`].
-    pub async fn add_dimensions(&self, rows: Vec<(DimensionKey, u64)>) -> Result<(), StoreError> {
-        assert!(rows.len() <= MAX_DIMENSION_ROWS, "{} rows of dimensions in one step", rows.len());
+    pub(in crate::store) async fn add_dimensions(
+        &self,
+        rows: Vec<(DimensionKey, u64)>,
+    ) -> Result<(), StoreError> {
         self.write(2 * rows.len(), move |context| {
             let mut additions = dimensions::Additions::prepare(context.connection)?;
             Ok(rows.iter().try_for_each(|(key, count)| additions.add(key, *count))?)
@@ -267,44 +193,33 @@ impl Store {
         .await
     }
 
-    /// Creates an API token. Only this call returns the secret.
-    ///
-    /// # Errors
-    /// [`StoreError::TooManyTokens`] if there are 256 already.
-    pub async fn add_token(&self, name: &str, scope: Scope) -> Result<(Token, Secret), StoreError> {
-        let (name, secret) = (name.to_owned(), Secret::new_token());
-        let kept = secret.clone();
+    pub(in crate::store) async fn add_token(
+        &self,
+        hash: SecretHash,
+        name: &str,
+        scope: Scope,
+    ) -> Result<Token, StoreError> {
+        let name = name.to_owned();
         // The outer result is `Ok` even if the inner one is not: an error would roll back the other writes of the group.
         let made = self.write(2, move |context| {
-            Ok(credentials::add_token(context.connection, &kept, &name, scope, now_ms()))
+            Ok(credentials::add_token(context.connection, hash, &name, scope, now_ms()))
         });
-        Ok((made.await??, secret))
+        made.await?
     }
 
-    /// All tokens, oldest first.
-    pub async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+    pub(in crate::store) async fn tokens(&self) -> Result<Vec<Token>, StoreError> {
         self.read(credentials::tokens).await
     }
 
-    /// Removes a token with its sessions; false if there is none. Running services reject the token within a second.
-    pub async fn remove_token(&self, id: u64) -> Result<bool, StoreError> {
+    pub(in crate::store) async fn remove_token(&self, id: u64) -> Result<bool, StoreError> {
         self.write(1, move |context| Ok(credentials::remove_token(context.connection, id)?)).await
     }
 
-    /// Whether a text is the secret of a token.
-    pub async fn has_token(&self, text: &str) -> Result<bool, StoreError> {
-        let Some(hash) = hash_of_token(text) else { return Ok(false) };
-        let credentials = self.credentials().await?;
-        Ok(credentials.iter().any(|credential| credential.expires_at.is_none() && credential.hash == hash))
-    }
-
-    /// The hashes of all tokens and valid sessions.
-    pub(crate) async fn credentials(&self) -> Result<Vec<Credential>, StoreError> {
+    pub(in crate::store) async fn credentials(&self) -> Result<Vec<Credential>, StoreError> {
         self.read(|connection| credentials::credentials(connection, now_ms())).await
     }
 
-    /// Adds a session; false if its token was removed.
-    pub(crate) async fn add_session(
+    pub(in crate::store) async fn add_session(
         &self,
         hash: SecretHash,
         token_id: u64,
@@ -316,87 +231,70 @@ impl Store {
         .await
     }
 
-    pub(crate) async fn remove_session(&self, hash: SecretHash) -> Result<(), StoreError> {
+    pub(in crate::store) async fn remove_session(&self, hash: SecretHash) -> Result<(), StoreError> {
         self.write(1, move |context| Ok(credentials::remove_session(context.connection, hash)?)).await
     }
 
-    /// The link of a slug.
-    pub async fn find(&self, slug: &str) -> Result<Option<Link>, StoreError> {
+    pub(in crate::store) async fn find(&self, slug: &str) -> Result<Option<Link>, StoreError> {
         let slug = slug.to_owned();
         self.read(move |connection| statements::find(connection, &slug)).await
     }
 
-    /// What a redirect needs of the link of a slug, deleted or not.
-    pub async fn find_route(&self, slug: &str) -> Result<Option<Route>, StoreError> {
+    pub(in crate::store) async fn find_route(&self, slug: &str) -> Result<Option<Route>, StoreError> {
         let slug = slug.to_owned();
         self.read(move |connection| statements::find_route(connection, &slug)).await
     }
 
-    /// The visits of a link in the database; `None` if it does not exist.
-    pub async fn visits(&self, link_id: u64) -> Result<Option<u64>, StoreError> {
+    pub(in crate::store) async fn visits(&self, link_id: u64) -> Result<Option<u64>, StoreError> {
         self.read(move |connection| visits::total(connection, link_id)).await
     }
 
-    /// One page of links.
-    ///
-    /// Cost: reads the rows that it returns, and deleted ones between them. A search text of one or two characters reads up
-    /// to 50,000 rows, a longer one the index of up to 500,000. By visits a text or a tag also sorts the newest 50,000 links
-    /// that match.
-    pub async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
+    pub(in crate::store) async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
         self.read(move |connection| search::list(connection, &query)).await
     }
 
-    /// The links with a greater id than this, oldest first: [`crate::store::MAX_EXPORT_LINKS`] of them, or all if they are fewer.
-    pub async fn links_after(&self, id: u64) -> Result<Vec<Link>, StoreError> {
+    pub(in crate::store) async fn links_after(&self, id: u64) -> Result<Vec<Link>, StoreError> {
         self.read(move |connection| search::links_after(connection, id)).await
     }
 
-    /// Copies the database into a file that only its owner can read, while other programs use it. An existing file is
-    /// replaced when the copy is complete.
-    ///
-    /// # Errors
-    /// [`StoreError::Backup`], also if the file is the database itself; what is left of the copy is removed.
-    pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
+    pub(in crate::store) async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
         let from = self.shared.path.clone();
         let copied = tokio::task::spawn_blocking(move || backup::copy(&from, &to));
         copied.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// A file that replaces `to` when it is complete.
-    pub(crate) fn new_file(&self, to: &Path) -> std::io::Result<NewFile> {
-        NewFile::create(to, &self.shared.path)
-    }
-
-    /// The visits of a link since a quarter hour.
-    pub async fn history(&self, link_id: u64, since: Quarter) -> Result<VisitHistory, StoreError> {
+    pub(in crate::store) async fn history(
+        &self,
+        link_id: u64,
+        since: Quarter,
+    ) -> Result<VisitHistory, StoreError> {
         self.read(move |connection| visits::history(connection, link_id, since)).await
     }
 
-    /// Where the visits of a link since a day of UTC come from.
-    pub async fn dimensions(&self, link_id: u64, since: Day) -> Result<DimensionCounts, StoreError> {
+    pub(in crate::store) async fn dimensions(
+        &self,
+        link_id: u64,
+        since: Day,
+    ) -> Result<DimensionCounts, StoreError> {
         self.read(move |connection| dimensions::counts(connection, link_id, since)).await
     }
 
-    /// Sums visits of quarter hours before a day into days of UTC: up to 1,000 rows. Returns how many rows there were.
-    pub async fn fold_visits(&self, before: Day) -> Result<usize, StoreError> {
+    pub(in crate::store) async fn fold_visits(&self, before: Day) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
         self.write(2 * STEP, move |context| Ok(visits::fold(context.connection, before, STEP)?)).await
     }
 
-    /// Drops visits before a day, up to 1,000 rows of each table, and returns how many there were. The totals of links stay.
-    pub async fn drop_visits(&self, before: Day) -> Result<usize, StoreError> {
+    pub(in crate::store) async fn drop_visits(&self, before: Day) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
         self.write(2 * STEP, move |context| Ok(visits::drop_before(context.connection, before, STEP)?)).await
     }
 
-    /// Drops where visits before a day came from, up to 1,000 rows, and returns how many there were.
-    pub async fn drop_dimensions(&self, before: Day) -> Result<usize, StoreError> {
+    pub(in crate::store) async fn drop_dimensions(&self, before: Day) -> Result<usize, StoreError> {
         const STEP: usize = 1_000;
         self.write(STEP, move |context| Ok(dimensions::drop_before(context.connection, before, STEP)?)).await
     }
 
-    /// Forgets the visits of a link, its total included; false if there is no such link.
-    pub async fn forget_visits(&self, link_id: u64) -> Result<bool, StoreError> {
+    pub(in crate::store) async fn forget_visits(&self, link_id: u64) -> Result<bool, StoreError> {
         self.write(4, move |context| {
             dimensions::forget(context.connection, link_id)?;
             Ok(visits::forget(context.connection, link_id)?)
@@ -404,29 +302,23 @@ impl Store {
         .await
     }
 
-    /// The slugs of the newest links that crawlers may follow, so many at most.
-    pub(crate) async fn crawlable_slugs(&self, most: usize) -> Result<Vec<String>, StoreError> {
+    pub(in crate::store) async fn crawlable_slugs(&self, most: usize) -> Result<Vec<String>, StoreError> {
         self.read(move |connection| statements::crawlable_slugs(connection, most)).await
     }
 
-    /// The permutation between this database's row ids and slugs.
-    pub fn slugs(&self) -> &SlugCodec {
+    pub(in crate::store) fn slugs(&self) -> &SlugCodec {
         &self.shared.codec
     }
 
-    /// Whether the store is closed.
-    pub fn is_closed(&self) -> bool {
+    pub(in crate::store) fn is_closed(&self) -> bool {
         self.shared.queue.lock().is_none()
     }
 
-    /// Whether the database takes writes now.
-    pub fn health(&self) -> StoreHealth {
+    pub(in crate::store) fn health(&self) -> StoreHealth {
         if self.is_closed() { StoreHealth::Closed } else { self.shared.writer_health.get() }
     }
 
-    /// Finishes the queued writes, merges the log into the database and closes it. Later calls return
-    /// [`StoreError::Closed`].
-    pub async fn close(&self) {
+    pub(in crate::store) async fn close(&self) {
         let queue = self.shared.queue.lock().take();
         // Readers close first: the last connection merges the log, and only the writer may write.
         let Readers { idle, permits, count } = &*self.shared.readers;
@@ -492,6 +384,18 @@ impl Drop for ReaderGuard<'_> {
     }
 }
 
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, ReadOnly};
+        match error.sqlite_error_code() {
+            Some(DiskFull) => StoreError::Full(Arc::new(error)),
+            Some(ReadOnly) => StoreError::ReadOnly(Arc::new(error)),
+            Some(DatabaseBusy | DatabaseLocked) => StoreError::Locked(Arc::new(error)),
+            _ => StoreError::Failed(Arc::new(error)),
+        }
+    }
+}
+
 /// Creates the database file, for its owner alone, if it does not exist. SQLite creates its log files with the same mode.
 fn make_private_file(path: &Path) -> Result<(), StoreError> {
     let mut options = std::fs::OpenOptions::new();
@@ -525,15 +429,15 @@ fn warn_if_readable(path: &Path) {
 #[cfg(not(unix))]
 fn warn_if_readable(_: &Path) {}
 
-fn open_writer(config: &StoreConfig) -> Result<Connection, StoreError> {
+fn open_writer(path: &Path, config: &StoreConfig) -> Result<Connection, StoreError> {
     // Without CREATE: an empty file must not replace a database that was moved while it was open.
-    let mut connection = open(config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mut connection = open(path, config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // 32 MiB of pages: slugs are random, so a bulk import touches all pages of their index.
     connection.pragma_update(None, "cache_size", -32_768)?;
-    migrate::migrate(&mut connection, &config.path)?;
+    migrate::migrate(&mut connection, path)?;
     if let Some(max_bytes) = config.max_bytes {
         let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = (max_bytes / page_bytes as u64).clamp(1, u64::from(u32::MAX - 1));
@@ -542,21 +446,21 @@ fn open_writer(config: &StoreConfig) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn open_reader(config: &StoreConfig) -> Result<Connection, StoreError> {
-    open(config, OpenFlags::SQLITE_OPEN_READ_ONLY)
+fn open_reader(path: &Path, config: &StoreConfig) -> Result<Connection, StoreError> {
+    open(path, config, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
-fn open(config: &StoreConfig, flags: OpenFlags) -> Result<Connection, StoreError> {
+fn open(path: &Path, config: &StoreConfig, flags: OpenFlags) -> Result<Connection, StoreError> {
     // One thread at a time uses a connection, so SQLite's own locking would be useless work.
-    let connection = Connection::open_with_flags(&config.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .map_err(|error| open_error(&config.path, error))?;
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| open_error(path, error))?;
     connection.busy_timeout(config.busy_timeout)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
 }
 
 fn open_error(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
-    StoreError::Open { path: path.to_owned(), source: Arc::new(error) }
+    StoreError::Open { database: DatabaseAddress::Sqlite(path.to_owned()), source: Arc::new(error) }
 }
 
 #[cfg(test)]

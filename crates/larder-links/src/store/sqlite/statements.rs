@@ -183,23 +183,9 @@ pub(super) fn update(
     change: &LinkUpdate,
 ) -> rusqlite::Result<Option<Link>> {
     let Some(link) = find(connection, slug)? else { return Ok(None) };
-    let options = LinkOptions {
-        tags: change.tags.clone().unwrap_or(link.options.tags),
-        expires_at: change.expires_at.unwrap_or(link.options.expires_at),
-        max_visits: change.max_visits.unwrap_or(link.options.max_visits),
-        forward_query: change.forward_query.unwrap_or(link.options.forward_query),
-        crawlable: change.crawlable.unwrap_or(link.options.crawlable),
-    };
-    let is_edited = change.url.as_ref().is_some_and(|url| url.as_str() != link.url)
-        || change.title.as_ref().is_some_and(|title| *title != link.title);
-    let changed = Link {
-        url: change.url.as_ref().map_or(link.url, |url| url.as_str().to_owned()),
-        title: change.title.clone().unwrap_or(link.title),
-        options,
-        ..link
-    };
+    let changed = change.apply(&link);
     let id = changed.id as i64;
-    if is_edited {
+    if (&changed.url, &changed.title) != (&link.url, &link.title) {
         // Without a fingerprint, an import does not mistake the edited link for the row that created it.
         connection
             .prepare_cached("UPDATE links SET url = ?2, title = ?3, fingerprint = NULL WHERE id = ?1")?

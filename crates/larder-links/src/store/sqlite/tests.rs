@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::model::address::Address;
-use crate::store::LinkOptions;
+use crate::store::database::Database;
+use crate::store::{LinkOptions, Store};
 use std::sync::mpsc;
 
-fn store(folder: &tempfile::TempDir) -> Store {
-    Store::open(&StoreConfig::new(folder.path().join("links.db"))).unwrap()
+fn store(folder: &tempfile::TempDir) -> SqliteStore {
+    let path = folder.path().join("links.db");
+    SqliteStore::open(&path, &StoreConfig::new(path.clone())).unwrap()
 }
 
 fn link(slug: &str) -> NewLink {
@@ -15,8 +17,16 @@ fn link(slug: &str) -> NewLink {
 }
 
 impl Store {
-    /// Makes the writer panic inside a transaction that has already written something.
+    /// As [`SqliteStore::panic_in_writer`].
     pub(crate) async fn panic_in_writer(&self) -> StoreError {
+        let Database::Sqlite(store) = &self.database;
+        store.panic_in_writer().await
+    }
+}
+
+impl SqliteStore {
+    /// Makes the writer panic inside a transaction that has already written something.
+    async fn panic_in_writer(&self) -> StoreError {
         let work = |context: &mut WriteContext<'_>| -> Result<(), StoreError> {
             statements::delete(context.connection, "kept", 1)?;
             panic!("on purpose")
