@@ -3,7 +3,7 @@
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
-use larder_process::debian;
+use larder_process::{POSTGRES, debian};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("elixir", "elixir"),
     ("valgrind", "valgrind"),
     ("memcached", "memcached"),
+    (POSTGRES.0, POSTGRES.1),
     ("pip3", "python3-pip"),
     ("go", "golang-go"),
     ("javac", "default-jdk-headless"),

@@ -1,12 +1,14 @@
-//! Child processes that end with their owner, a redis-server on a private socket, and the installation of programs.
+//! Child processes that end with their owner, a redis-server and a PostgreSQL on private sockets, and the installation of programs.
 //!
 //! The bench and the tests of every crate start the same servers. This is a separate crate because the bench is a
 //! part of the `larder` binary, which must not depend on crates for tests.
 
 pub mod debian;
+mod postgres;
 mod redis;
 mod running;
 
+pub use postgres::{POSTGRES, POSTGRES_USER, PostgresServer};
 pub use redis::{RedisServer, SOCKET, StartCommand};
 pub use running::{Running, kill_all};
 

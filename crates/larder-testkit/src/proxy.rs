@@ -105,6 +105,10 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The connections that are open.
     pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,8 +3,6 @@
 mod ab;
 mod address;
 mod memcached;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod redis_benchmark;
 mod run;
 mod siege;
@@ -16,8 +14,6 @@ mod wrk;
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
 pub(crate) use memcached::Memcached;
-#[cfg(feature = "postgres")]
-pub(crate) use postgres::{POSTGRES, POSTGRES_USER, Postgres};
 pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;
 pub(crate) use siege::{Siege, SiegeReport};

@@ -2,8 +2,8 @@
 
 use super::CONNECTIONS;
 use super::pool::Pool;
-use crate::tool::POSTGRES_USER;
 use anyhow::{Context, Result};
+use larder_process::POSTGRES_USER;
 use std::path::Path;
 use std::sync::Arc;
 use tokio_postgres::{Client, Config, NoTls, Statement};
@@ -56,4 +56,29 @@ async fn connect(folder: &Path) -> Result<Client> {
     let (client, connection) = config.connect(NoTls).await.context("cannot connect to PostgreSQL")?;
     tokio::spawn(connection);
     Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::source::{Database, Place};
+    use larder_process::PostgresServer;
+
+    #[test]
+    fn second_table_replaces_the_first() {
+        if !PostgresServer::is_installed() {
+            larder_testkit::needs("PostgreSQL 15", false);
+            return;
+        }
+        let server = PostgresServer::start().unwrap();
+        let place = Place::Postgres(server.folder().to_owned());
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let entries = || [("a".to_owned(), "1"), ("b".to_owned(), "2")];
+            for _ in 0..2 {
+                let database = Database::create(&place, entries()).await.unwrap();
+                assert_eq!(database.read("b").await.unwrap().as_deref(), Some("2"));
+                assert_eq!(database.read("c").await.unwrap(), None);
+            }
+        });
+    }
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 /// A running server. Dropping it ends it.
 pub(super) enum Server {
     #[cfg(feature = "postgres")]
-    Postgres(crate::tool::Postgres),
+    Postgres(larder_process::PostgresServer),
 }
 
 impl Server {
@@ -17,8 +17,9 @@ impl Server {
     /// Starts it; `None` if it is not there. The notes say why.
     #[cfg(feature = "postgres")]
     pub(super) fn start(_findings: &mut Findings) -> Result<Option<Server>> {
-        use crate::tool::Postgres;
-        Postgres::is_installed().then(|| Postgres::start().map(Server::Postgres)).transpose()
+        use larder_process::PostgresServer;
+        let start = || PostgresServer::start().map(Server::Postgres);
+        Ok(PostgresServer::is_installed().then(start).transpose()?)
     }
 
     #[cfg(not(feature = "postgres"))]

@@ -58,7 +58,7 @@ pub(crate) const DOCUMENT_0: DocumentSuite = DocumentSuite {
         ("elixir", "elixir"),
         ("redis-server", "redis-server"),
         #[cfg(feature = "postgres")]
-        crate::tool::POSTGRES,
+        larder_process::POSTGRES,
     ],
     measure: links::measure,
 };
@@ -95,7 +95,7 @@ pub(crate) const DOCUMENT_4: DocumentSuite = DocumentSuite {
         ("ab", "apache2-utils"),
         ("elixir", "elixir"),
         #[cfg(feature = "postgres")]
-        crate::tool::POSTGRES,
+        larder_process::POSTGRES,
     ],
     measure: pages::measure,
 };
