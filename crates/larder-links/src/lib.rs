@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                ┌────────────── responses: response cache of the API, purged by tag   ─────────────┐
-//! browser ──►  guard ──► GET /api/links … ──────────────────────────────────────────────► store (SQLite)
+//! browser ──►  guard ──► GET /api/links … ──────────────────────────────────────────────► store
 //!                  │                                                                        ▲      ▲
 //!                  └──► GET /{slug} ──► cache: slug → target, negative entries ──── miss ───┘      │
 //!                              └──► visits: summed in memory ──► one write a second ───────────────┘

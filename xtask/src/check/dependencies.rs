@@ -9,10 +9,12 @@ use std::path::Path;
 /// Crates with several versions, because our dependencies require different ones. Those from `getrandom` on are dependencies
 /// of the schedule explorer and of the fuzz tests, in tests only. The second version of `base64` is that of async-graphql,
 /// that of `miniz_oxide` is png's. That of `thiserror` is one of a test, which writes a database of countries. That of
-/// `synstructure` is never built: it belongs to an optional dependency of rcgen that is not enabled, and cargo lists it.
+/// `synstructure` is never built: it belongs to an optional dependency of rcgen that is not enabled, and cargo lists it. The
+/// clients of SQLite and of PostgreSQL require different versions of `fallible-iterator`; `wasi` is for another platform.
 const ALLOWED_DUPLICATES: &[&str] = &[
     "base64",
     "embedded-io",
+    "fallible-iterator",
     "miniz_oxide",
     "syn",
     "synstructure",
@@ -26,6 +28,7 @@ const ALLOWED_DUPLICATES: &[&str] = &[
     "rand_core",
     "toml_datetime",
     "toml_edit",
+    "wasi",
     "windows-sys",
     "winnow",
 ];

@@ -6,8 +6,10 @@
 pub(crate) mod own_pages;
 
 use crate::error::LinksError;
-use crate::model::address::Authority;
+use crate::model::address::{Authority, without_credentials};
 use crate::model::client::Network;
+#[cfg(feature = "postgres")]
+use crate::store::postgres;
 use crate::store::{DatabaseAddress, StoreConfig};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -18,7 +20,8 @@ use url::{Host, Url};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The database: `sqlite:PATH`, or a path alone. Default `sqlite:./larder-data/links.db`.
+    /// The database: `sqlite:PATH`, a path alone, or `postgres://USER:PASSWORD@HOST/NAME`. Default
+    /// `sqlite:./larder-data/links.db`.
     pub database: String,
     /// The base address of short links, such as `https://s.example.com`, if a proxy is in front. Default: the host that the
     /// browser requested. The API is served under this host too, and needs a token then unless it is a loopback name.
@@ -51,9 +54,9 @@ pub struct Config {
     /// As `unknown_redirect`, for links that have ended.
     pub expired_redirect: Option<String>,
     /// Largest size of the database file, in bytes; beyond it new links get a 503. Default none, at least
-    /// 65,536.
+    /// 65,536. SQLite only.
     pub max_database_bytes: Option<u64>,
-    /// Reading connections to the database. Default 4, from 1 to 64. Only misses of the cache use them.
+    /// Reading connections to the database file. Default 4, from 1 to 64. Only misses of the cache use them. SQLite only.
     pub database_readers: u32,
     /// How long to wait for another program's lock on the database. Default 5,000, from 0 to 60,000.
     pub database_busy_ms: u64,
@@ -121,6 +124,12 @@ pub enum VisitDetails {
     /// Of none.
     None,
 }
+
+/// What `database` can be.
+#[cfg(feature = "postgres")]
+const EXPECTED_DATABASE: &str = "sqlite: and the path of a file, or a URL such as postgres://user@host/name";
+#[cfg(not(feature = "postgres"))]
+const EXPECTED_DATABASE: &str = "sqlite: and the path of a file";
 
 impl Default for Config {
     fn default() -> Config {
@@ -248,7 +257,7 @@ impl Config {
     /// How the store is opened.
     ///
     /// # Errors
-    /// [`LinksError::Config`] if `database` is not the address of a SQLite file.
+    /// [`LinksError::Config`] if `database` is not the address of a database.
     pub fn store_config(&self) -> Result<StoreConfig, LinksError> {
         Ok(StoreConfig {
             readers: self.database_readers,
@@ -303,6 +312,9 @@ impl Config {
     }
 
     fn database_address(&self) -> Result<DatabaseAddress, LinksError> {
+        if self.database.starts_with("postgres://") || self.database.starts_with("postgresql://") {
+            return self.postgres_address();
+        }
         let path = match self.database.split_once(':') {
             Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
             Some((scheme, rest)) if rest.starts_with("//") && scheme.len() > 1 => "",
@@ -312,10 +324,34 @@ impl Config {
             return Err(LinksError::Config {
                 field: "database",
                 value: shown(&self.database),
-                expected: "sqlite: and the path of a file".into(),
+                expected: EXPECTED_DATABASE.into(),
             });
         }
         Ok(DatabaseAddress::Sqlite(path.into()))
+    }
+
+    #[cfg(feature = "postgres")]
+    fn postgres_address(&self) -> Result<DatabaseAddress, LinksError> {
+        let address = DatabaseAddress::Postgres(self.database.clone());
+        let wrong = |field, value: String, expected: String| LinksError::Config { field, value, expected };
+        postgres::check_url(&self.database)
+            .map_err(|expected| wrong("database", shown(&address.to_string()), expected))?;
+        match self.max_database_bytes {
+            Some(most) => {
+                let expected = "no limit, since the database is not a file".to_owned();
+                Err(wrong("max_database_bytes", most.to_string(), expected))
+            }
+            None => Ok(address),
+        }
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn postgres_address(&self) -> Result<DatabaseAddress, LinksError> {
+        Err(LinksError::Config {
+            field: "database",
+            value: shown(&self.database),
+            expected: format!("{EXPECTED_DATABASE}: this program was built without PostgreSQL"),
+        })
     }
 }
 
@@ -347,16 +383,6 @@ fn shown(text: &str) -> String {
     let text = without_credentials(text);
     let is_plain = !text.is_empty() && text.chars().all(|c| !c.is_whitespace() && !c.is_control());
     if is_plain { text } else { format!("{text:?}") }
-}
-
-/// An address for an error message: without user name and password.
-pub(crate) fn without_credentials(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://…{}", &rest[at..]),
-        None => address.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -465,19 +491,22 @@ mod tests {
 
     #[test]
     fn errors_do_not_show_credentials() {
-        let database = "postgres://me:secret@db.example/links".to_owned();
-        let error = Config { database, ..Config::default() }.validate().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "database is postgres://…@db.example/links, expected sqlite: and the path of a file"
-        );
+        for database in [
+            "mysql://me:secret@db.example/links",
+            "postgres://me:secret@db.example/links?unknown=secret",
+            "postgres://db.example/links?password=secret&sslmode=require",
+        ] {
+            let database = database.to_owned();
+            let error = Config { database, ..Config::default() }.validate().unwrap_err().to_string();
+            assert!(error.starts_with("database is ") && !error.contains("secret"), "{error}");
+        }
         let public_url = Some("https://me:secret@s.example".to_owned());
         let error = Config { public_url, ..Config::default() }.validate().unwrap_err().to_string();
         assert!(error.starts_with("public_url is https://…@s.example, expected"), "{error}");
     }
 
     #[test]
-    fn database_must_be_a_sqlite_file() {
+    fn database_is_a_file_or_the_url_of_a_server() {
         let address =
             |database: &str| Config { database: database.into(), ..Config::default() }.database_address();
         for (database, path) in [
@@ -491,7 +520,5 @@ mod tests {
         for invalid in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
             assert!(address(invalid).is_err(), "{invalid}");
         }
-        let error = address("postgres://localhost/links").unwrap_err().to_string();
-        assert_eq!(error, "database is postgres://localhost/links, expected sqlite: and the path of a file");
     }
 }

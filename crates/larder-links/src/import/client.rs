@@ -1,7 +1,7 @@
 //! The import's client of `POST /api/links/batch`: one request per batch, one result per link.
 
 use super::{ImportError, ItemResult};
-use crate::config::without_credentials;
+use crate::model::address::without_credentials;
 use crate::model::tag::Tag;
 use crate::store::{LinkOptions, NewLink};
 use bytes::Bytes;

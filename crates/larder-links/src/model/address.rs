@@ -157,6 +157,16 @@ pub enum AddressError {
     Syntax(#[source] url::ParseError),
 }
 
+/// An address for an error message: without user name and password.
+pub(crate) fn without_credentials(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://…{}", &rest[at..]),
+        None => address.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -180,7 +180,11 @@ impl Links {
         self.shared.stop_flusher.send_replace(true);
         let flushed = match self.shared.store.is_closed() {
             true => Ok(()),
-            false => self.flush_visits().await,
+            // A second write tells what became of the first one.
+            false => match self.flush_visits().await {
+                Err(LinksError::Store(StoreError::Unknown(_))) => self.flush_visits().await,
+                flushed => flushed,
+            },
         };
         self.shared.store.close().await;
         let pending = self.shared.targets.cache().close(CLOSE_TIMEOUT).await;

@@ -1,5 +1,7 @@
 //! Where a database is, and how it is opened.
 
+#[cfg(feature = "postgres")]
+use crate::model::address::without_credentials;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,20 +12,33 @@ use std::time::Duration;
 pub enum DatabaseAddress {
     /// A file of SQLite.
     Sqlite(PathBuf),
+    /// The URL of a database of PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(String),
 }
 
 impl DatabaseAddress {
     /// The file of the database, if it is one.
     pub fn file(&self) -> Option<&Path> {
-        let DatabaseAddress::Sqlite(path) = self;
-        Some(path)
+        match self {
+            DatabaseAddress::Sqlite(path) => Some(path),
+            #[cfg(feature = "postgres")]
+            DatabaseAddress::Postgres(_) => None,
+        }
     }
 }
 
 impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DatabaseAddress::Sqlite(path) = self;
-        path.display().fmt(f)
+        match self {
+            DatabaseAddress::Sqlite(path) => path.display().fmt(f),
+            // A password can be in front of the host, and in the parameters.
+            #[cfg(feature = "postgres")]
+            DatabaseAddress::Postgres(url) => {
+                let end = url.find('?').unwrap_or(url.len());
+                without_credentials(&url[..end]).fmt(f)
+            }
+        }
     }
 }
 

@@ -5,11 +5,13 @@
 
 use super::address::{DatabaseAddress, StoreConfig};
 use super::credential::Credential;
+#[cfg(feature = "postgres")]
+use super::postgres::PostgresStore;
 use super::sqlite::SqliteStore;
 use super::{
     CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkUpdate, ListQuery,
-    MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, MAX_VISIT_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD,
-    Route, StoreError, StoreHealth, TotalsOf, VisitHistory, VisitKey, WrittenVisits, now_ms,
+    MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route, StoreError,
+    StoreHealth, TotalsOf, VisitBatch, VisitHistory, VisitKey, WrittenVisits, now_ms,
 };
 use crate::model::slug::SlugCodec;
 use crate::model::token::{Scope, Secret, SecretHash, Token, hash_of_token};
@@ -26,6 +28,8 @@ pub struct Store {
 #[derive(Clone)]
 pub(super) enum Database {
     Sqlite(SqliteStore),
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresStore),
 }
 
 /// Calls a method of the database.
@@ -33,11 +37,15 @@ macro_rules! call {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match &$self.database {
             Database::Sqlite(store) => store.$method($($argument),*),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(store) => store.$method($($argument),*),
         }
     };
     ($self:ident.$method:ident($($argument:expr),*).await) => {
         match &$self.database {
             Database::Sqlite(store) => store.$method($($argument),*).await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(store) => store.$method($($argument),*).await,
         }
     };
 }
@@ -45,14 +53,18 @@ macro_rules! call {
 impl Store {
     /// Opens the database, creates it if it does not exist, and migrates it to the current version.
     ///
-    /// Blocks on the disk; call it before serving, or from a blocking task.
+    /// Blocks on the disk or the server; call it before serving, or from a blocking task.
     ///
     /// # Errors
     /// [`StoreError::Open`] if file or folder cannot be created or opened, [`StoreError::Newer`] if a newer program created
-    /// the database, or the error of SQLite.
+    /// the database, [`StoreError::Older`] if an older one did and this user may not migrate it, or the error of the
+    /// database.
     pub fn open(config: &StoreConfig) -> Result<Store, StoreError> {
-        let DatabaseAddress::Sqlite(path) = &config.database;
-        let database = Database::Sqlite(SqliteStore::open(path, config)?);
+        let database = match &config.database {
+            DatabaseAddress::Sqlite(path) => Database::Sqlite(SqliteStore::open(path, config)?),
+            #[cfg(feature = "postgres")]
+            DatabaseAddress::Postgres(url) => Database::Postgres(PostgresStore::open(url, config)?),
+        };
         Ok(Store { address: config.database.clone(), database })
     }
 
@@ -123,14 +135,23 @@ impl Store {
     /// afterwards.
     ///
     /// # Panics
-    /// If there are more than [`MAX_VISIT_ROWS`].
+    /// If there are more than [`MAX_VISIT_ROWS`](super::MAX_VISIT_ROWS).
     pub async fn add_visits(
         &self,
         rows: Vec<(VisitKey, u64)>,
         totals: TotalsOf,
     ) -> Result<WrittenVisits, StoreError> {
-        assert!(rows.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", rows.len());
-        call!(self.add_visits(rows, totals).await)
+        self.write_batch(&VisitBatch::new(rows), totals).await
+    }
+
+    /// The same for a batch. If one fails with [`StoreError::Unknown`], it is to be written again until it succeeds, and no
+    /// other batch before that.
+    pub async fn write_batch(
+        &self,
+        batch: &VisitBatch,
+        totals: TotalsOf,
+    ) -> Result<WrittenVisits, StoreError> {
+        call!(self.write_batch(batch, totals).await)
     }
 
     /// Adds counts of where visits come from; those of links that no longer exist are dropped.
@@ -221,9 +242,13 @@ impl Store {
     /// replaced when the copy is complete.
     ///
     /// # Errors
-    /// [`StoreError::Backup`], also if the file is the database itself; what is left of the copy is removed.
+    /// [`StoreError::NoBackup`] for PostgreSQL. [`StoreError::Backup`], also if the file is the database itself; what is left of the copy is removed.
     pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
-        call!(self.backup(to).await)
+        match &self.database {
+            Database::Sqlite(store) => store.backup(to).await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => Err(StoreError::NoBackup { database: self.address.clone() }),
+        }
     }
 
     /// A file that replaces `to` when it is complete.

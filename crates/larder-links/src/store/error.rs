@@ -10,8 +10,8 @@ type Source = Arc<dyn Error + Send + Sync>;
 
 /// Why an operation of the store failed.
 ///
-/// A write that fails changes nothing; only after [`Closed`](StoreError::Closed) its outcome is unknown. Errors are cheap
-/// to clone: all writes of one failed commit get the same.
+/// A write that fails changes nothing; only after [`Closed`](StoreError::Closed) and [`Unknown`](StoreError::Unknown) its
+/// outcome is unknown. Errors are cheap to clone: all writes of one failed commit get the same.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -33,6 +33,21 @@ pub enum StoreError {
         /// The newest version that this program can read.
         known: i64,
     },
+    /// An older program created the database, and its user may not migrate it.
+    #[error(
+        "the database {database} has version {found}, this program needs version {known}, \
+         and its user may not migrate it: {source}"
+    )]
+    Older {
+        /// Where it is.
+        database: DatabaseAddress,
+        /// The version in the database.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+        /// The error of the database.
+        source: Source,
+    },
     /// The copy of the database cannot be written.
     #[error("cannot copy the database to {path}: {source}", path = path.display())]
     Backup {
@@ -40,6 +55,30 @@ pub enum StoreError {
         path: PathBuf,
         /// The error of the database or the file system.
         source: Source,
+    },
+    /// Another program has the database open.
+    #[error("the database {database} is in use by another program; stop it first")]
+    InUse {
+        /// Where it is.
+        database: DatabaseAddress,
+    },
+    /// The target of a copy has links or tokens.
+    #[error("the database {database} is not empty; a copy needs an empty one")]
+    NotEmpty {
+        /// Where it is.
+        database: DatabaseAddress,
+    },
+    /// The target of a copy is a file.
+    #[error("{database} is a file; a copy is from a file to a database of PostgreSQL")]
+    NotPostgres {
+        /// Where it is.
+        database: DatabaseAddress,
+    },
+    /// PostgreSQL has a program of its own for backups.
+    #[error("{database} is not a file; back it up with pg_dump --format=custom --file=FILE URL")]
+    NoBackup {
+        /// Where it is.
+        database: DatabaseAddress,
     },
     /// The disk, or the size allowed for the database, is full.
     #[error("the database is full: {0}")]
@@ -50,6 +89,12 @@ pub enum StoreError {
     /// Another program locks the database longer than the busy timeout.
     #[error("the database is locked by another program: {0}")]
     Locked(#[source] Source),
+    /// The server of the database cannot be reached.
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(#[source] Source),
+    /// The connection to the server ended during a commit, which may be stored.
+    #[error("the connection to the database ended during a write, which may be stored: {0}")]
+    Unknown(#[source] Source),
     /// No place in the queue, or no reader, was free within the queue timeout.
     #[error("the database is busy: {0} was not free in time")]
     Busy(&'static str),

@@ -18,7 +18,7 @@ pub enum StoreHealth {
         /// The error of the last one.
         error: StoreError,
     },
-    /// The writer has failed since then, and cannot open the database again.
+    /// The writer has failed since then, and cannot open the database again; or the server of the database does not answer.
     WriterDown {
         /// When it failed.
         since: Instant,

@@ -8,13 +8,17 @@ mod error;
 mod health;
 mod link;
 mod new_file;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 mod sqlite;
 
 use crate::model::count::Count;
 use crate::model::tag::Tag;
 use async_graphql::{Enum, SimpleObject};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use address::{DatabaseAddress, StoreConfig};
@@ -31,6 +35,8 @@ pub use link::{
     CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, MAX_TITLE_BYTES, NewLink, RESTORE_PERIOD, Route,
 };
 pub(crate) use new_file::NewFile;
+#[cfg(feature = "postgres")]
+pub use postgres::{Copied, copy};
 
 /// The most links in one [`Store::create`].
 pub const MAX_BATCH_LINKS: usize = 1_000;
@@ -128,6 +134,31 @@ pub const QUARTERS_KEPT_DAYS: i64 = 90;
 /// How long it is kept where visits came from, in days: for the 30 days that readers see, in every time zone.
 pub const DIMENSIONS_KEPT_DAYS: i64 = 31;
 
+/// Visits to write together. If the outcome of a write is unknown, the same batch can be written again and counts once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VisitBatch {
+    /// Other than that of every other batch of this process.
+    number: u64,
+    rows: Vec<(VisitKey, u64)>,
+}
+
+impl VisitBatch {
+    /// A new batch.
+    ///
+    /// # Panics
+    /// If there are more rows than [`MAX_VISIT_ROWS`].
+    pub fn new(rows: Vec<(VisitKey, u64)>) -> VisitBatch {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        assert!(rows.len() <= MAX_VISIT_ROWS, "{} rows of visits in one step", rows.len());
+        VisitBatch { number: NUMBERS.fetch_add(1, Relaxed), rows }
+    }
+
+    /// The visits of each link in each quarter hour.
+    pub fn rows(&self) -> &[(VisitKey, u64)] {
+        &self.rows
+    }
+}
+
 /// The links whose visits [`Store::add_visits`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TotalsOf {
@@ -202,4 +233,9 @@ pub(crate) fn quarter_of(ms: i64) -> Quarter {
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What all processes of a database share, and no other database has but a copy of it.
+fn identity(slug_key: &[u8; 16]) -> String {
+    Sha256::digest(slug_key)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }

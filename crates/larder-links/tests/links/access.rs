@@ -232,8 +232,7 @@ async fn expired_session_is_refused() {
     let (_, bearer) = fixture.bearer(Scope::Read).await;
     let session = sign_in(&fixture, &bearer).await;
     assert_eq!(get(&fixture, "/api/links", &[("cookie", &session)]).await.status, StatusCode::OK);
-    let database = rusqlite::Connection::open(fixture.folder.path().join("links.db")).unwrap();
-    database.execute("UPDATE sessions SET expires_at = 1", []).unwrap();
+    fixture.execute("UPDATE sessions SET expires_at = 1");
     eventually("the session is refused", async || {
         get(&fixture, "/api/links", &[("cookie", &session)]).await.status != StatusCode::OK
     })

@@ -23,6 +23,9 @@
 //! | `failure` | a full, locked or closed database is a clear error, and no acknowledged write is lost |
 //! | `import` | a CSV file is imported once, and invalid rows are reported |
 //! | `second_tier` | the options of Redis: a password that rotates, certificates |
+//! | `sqlite` | what is so because the database is a file |
+//! | `postgres` | instances share a PostgreSQL that is killed, whose connections break and whose users lack rights; a file moves into it |
+//! | `on_postgres` | the tests of all others but `addresses`, `backup` and `second_tier`, which know no other database, on PostgreSQL |
 //! | `serving` | over real sockets: draining, limits, and a restart |
 //! | `page` | the page works offline under a strict policy |
 
@@ -39,14 +42,17 @@ mod graphql;
 mod guard;
 mod import;
 mod limits;
+mod on_postgres;
 mod options;
 mod page;
+mod postgres;
 mod qr;
 mod redirect;
 mod search;
 mod second_tier;
 mod serving;
 mod sort;
+mod sqlite;
 mod support;
 mod undo;
 mod visits;

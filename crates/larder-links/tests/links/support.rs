@@ -9,6 +9,7 @@ use larder_links::import::Destination;
 use larder_links::{Config, Deps, Links, OwnAddresses, Scope};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
@@ -26,14 +27,28 @@ pub(crate) fn open() -> Fixture {
 
 pub(crate) fn open_with(change: impl FnOnce(&mut Config)) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("links.db").display().to_string();
     let mut config = Config {
-        database: folder.path().join("links.db").display().to_string(),
+        database: new_postgres_database().unwrap_or(file),
         visit_flush_ms: 60_000,
         ..Config::default()
     };
     change(&mut config);
     let links = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
     Fixture { links, config, folder }
+}
+
+/// The URL of an empty database, if the test is one of the module `on_postgres`: the thread of a test has its name. Where
+/// PostgreSQL is not installed, a note says so and the test runs on SQLite once more.
+fn new_postgres_database() -> Option<String> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let thread = std::thread::current();
+    thread.name().filter(|name| name.starts_with("on_postgres::"))?;
+    let name = format!("links_{}", COUNT.fetch_add(1, Relaxed));
+    larder_testkit::with_postgres(|server| {
+        server.execute("postgres", &format!("CREATE DATABASE {name}")).unwrap();
+        server.url(larder_testkit::POSTGRES_USER, &name)
+    })
 }
 
 /// An answer, read to its end.
@@ -126,6 +141,29 @@ impl Fixture {
     /// The database, for an import that knows no address of its shortener.
     pub(crate) fn destination(&self) -> Destination {
         Destination::Store { store: self.links.store().clone(), own: OwnAddresses::default() }
+    }
+
+    pub(crate) fn is_sqlite(&self) -> bool {
+        !self.config.database.starts_with("postgres:")
+    }
+
+    /// Executes a statement on the database, as another program; the values of the first row it returns, separated by `|`.
+    pub(crate) fn execute(&self, sql: &str) -> String {
+        if self.is_sqlite() {
+            let database = rusqlite::Connection::open(&self.config.database).unwrap();
+            let mut statement = database.prepare(sql).unwrap();
+            let columns = statement.column_count();
+            let mut rows = statement.raw_query();
+            let Some(row) = rows.next().unwrap() else { return String::new() };
+            let text = |column| match row.get::<_, rusqlite::types::Value>(column).unwrap() {
+                rusqlite::types::Value::Text(text) => text,
+                rusqlite::types::Value::Integer(number) => number.to_string(),
+                _ => String::new(),
+            };
+            return (0..columns).map(text).collect::<Vec<_>>().join("|");
+        }
+        let name = self.config.database.strip_prefix("postgres:///").unwrap().split('?').next().unwrap();
+        larder_testkit::with_postgres(|server| server.execute(name, sql).unwrap()).unwrap()
     }
 
     /// The visits of a link as the database has them.

@@ -47,25 +47,6 @@ async fn clean_stop_loses_no_visit() {
 }
 
 #[tokio::test]
-async fn killed_process_loses_only_unwritten_visits() {
-    let fixture = open();
-    fixture.link(Some("a"), "https://a.example/").await;
-    fixture.get("/a").await;
-    fixture.links.flush_visits().await.unwrap();
-    fixture.get("/a").await;
-
-    // What kill -9 leaves behind: the database and its log as they are on the disk at this moment.
-    let left = tempfile::tempdir().unwrap();
-    for name in ["links.db", "links.db-wal"] {
-        std::fs::copy(fixture.folder.path().join(name), left.path().join(name)).unwrap();
-    }
-    let mut config = fixture.config.clone();
-    config.database = left.path().join("links.db").display().to_string();
-    let again = Links::open(config.clone(), Deps::open(&config).unwrap()).unwrap();
-    assert_eq!(again.store().find("a").await.unwrap().unwrap().visits, 1);
-}
-
-#[tokio::test]
 async fn full_visit_table_drops_visits_and_redirects() {
     let fixture = open_with(|config| config.visit_queue = 1);
     fixture.link(Some("a"), "https://a.example/").await;

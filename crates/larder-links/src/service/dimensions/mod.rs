@@ -129,10 +129,14 @@ impl Dimensions {
         // In the order of the table, so that neighbours share their page.
         rows.sort_unstable();
         for step in rows.chunks(MAX_DIMENSION_ROWS) {
-            store.add_dimensions(step.to_vec()).await?;
-            for (key, _) in step {
-                unwritten.counts.remove(key);
+            let result = store.add_dimensions(step.to_vec()).await;
+            // Where nobody knows whether they are stored, they are not written again: better too few than twice.
+            if matches!(result, Ok(()) | Err(StoreError::Unknown(_))) {
+                for (key, _) in step {
+                    unwritten.counts.remove(key);
+                }
             }
+            result?;
         }
         Ok(())
     }

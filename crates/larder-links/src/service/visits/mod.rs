@@ -3,6 +3,7 @@
 //! ```text
 //! redirects ──► count += 1 in the table ──► every second or 100,000 visits: swap the table ──► writes to the store
 //!                 (full: dropped, counted)      (or a table that is half full)   (failed: merged back)
+//!                                                                                (unknown: written again as it is)
 //! ```
 //!
 //! Visits are summed per link and quarter hour before they are written, so a link with 80,000 visits a second costs one row a
@@ -12,7 +13,9 @@
 mod limited;
 
 use crate::service::events::{Event, Events, LinkVisits};
-use crate::store::{MAX_VISIT_ROWS, Quarter, Store, StoreError, TotalsOf, VisitKey, now_ms, quarter_of};
+use crate::store::{
+    MAX_VISIT_ROWS, Quarter, Store, StoreError, TotalsOf, VisitBatch, VisitKey, now_ms, quarter_of,
+};
 use limited::Limited;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -28,8 +31,9 @@ pub(crate) struct Visits {
     table: Mutex<Table>,
     /// Told of what is written.
     events: Arc<Events>,
-    /// One write at a time, so that a stop can wait for the current one.
-    flushing: tokio::sync::Mutex<()>,
+    /// One write at a time, so that a stop can wait for the current one; and the batch of which the last write cannot tell
+    /// whether it is stored. No other is written before it.
+    flushing: tokio::sync::Mutex<Option<VisitBatch>>,
     batch: u64,
     max_keys: usize,
     full_batch: Notify,
@@ -127,7 +131,8 @@ impl Visits {
             return Ok(admitted);
         }
         // Visits that are on their way to the database would count twice, or not at all.
-        let _no_write = self.flushing.lock().await;
+        let mut unknown = self.flushing.lock().await;
+        self.resolve(&mut unknown, store).await?;
         loop {
             if let Some(admitted) = self.admit_known(link_id, max, visit)? {
                 return Ok(admitted);
@@ -162,55 +167,66 @@ impl Visits {
     /// # Cancel safety
     /// Not cancel safe: a dropped call may write its visits and still count them as queued. Run it in a task of its own.
     pub(crate) async fn flush(&self, store: &Store) -> Result<(), StoreError> {
-        let _one_at_a_time = self.flushing.lock().await;
-        let listened = self.events.has_listeners();
+        let mut unknown = self.flushing.lock().await;
+        self.resolve(&mut unknown, store).await?;
         let (taken, totals) = {
             let mut table = self.table.lock();
-            table.limited.begin_write();
-            let totals = if listened { TotalsOf::All } else { table.limited.totals() };
+            let totals = self.begin_write(&mut table);
             table.writing = std::mem::take(&mut table.waiting);
             (std::mem::take(&mut table.pending), totals)
         };
         let mut visits: Vec<_> = taken.into_iter().collect();
         // In the order of the tables, so that neighbours share their page.
         visits.sort_unstable_by_key(|(key, _)| (key.link_id, key.quarter));
-        let result = self.write(visits, totals, store).await;
+        let mut result = Ok(());
+        // In steps of bounded size: one transaction over all links would block every other writer.
+        while result.is_ok() && !visits.is_empty() {
+            let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
+            let batch = VisitBatch::new(step);
+            result = self.write(&batch, totals.clone(), store).await;
+            match result {
+                Ok(()) => {}
+                Err(StoreError::Unknown(_)) => *unknown = Some(batch),
+                Err(_) => self.requeue(batch.rows()),
+            }
+        }
+        self.requeue(&visits);
         self.table.lock().limited.end_write();
         result
     }
 
-    async fn write(
-        &self,
-        mut visits: Vec<(VisitKey, u64)>,
-        totals: TotalsOf,
-        store: &Store,
-    ) -> Result<(), StoreError> {
-        // In steps of bounded size: one transaction over all links would block every other writer.
-        while !visits.is_empty() {
-            let step = visits.split_off(visits.len().saturating_sub(MAX_VISIT_ROWS));
-            let total: u64 = step.iter().map(|(_, count)| count).sum();
-            match store.add_visits(step.clone(), totals.clone()).await {
-                Ok(written) => {
-                    {
-                        let mut table = self.table.lock();
-                        table.writing -= total;
-                        table.limited.settle(&step, &written.totals);
-                    }
-                    self.written.fetch_add(written.visits, Relaxed);
-                    self.dropped.fetch_add(total - written.visits, Relaxed);
-                    if totals == TotalsOf::All && !written.totals.is_empty() {
-                        let totals = written.totals.into_iter();
-                        let totals =
-                            totals.map(|total| LinkVisits { slug: total.slug, visits: total.visits });
-                        self.events.send(Event::Visits(totals.collect()));
-                    }
-                }
-                Err(error) => {
-                    self.requeue(step);
-                    self.requeue(visits);
-                    return Err(error);
-                }
-            }
+    /// Writes the batch once more of which nobody knows whether it is stored. Together with other visits it could count twice.
+    async fn resolve(&self, unknown: &mut Option<VisitBatch>, store: &Store) -> Result<(), StoreError> {
+        let Some(batch) = unknown else { return Ok(()) };
+        let totals = self.begin_write(&mut self.table.lock());
+        let result = self.write(batch, totals, store).await;
+        self.table.lock().limited.end_write();
+        if result.is_ok() {
+            *unknown = None;
+        }
+        result
+    }
+
+    /// Of which links the write that begins must return the visits.
+    fn begin_write(&self, table: &mut Table) -> TotalsOf {
+        table.limited.begin_write();
+        if self.events.has_listeners() { TotalsOf::All } else { table.limited.totals() }
+    }
+
+    async fn write(&self, batch: &VisitBatch, totals: TotalsOf, store: &Store) -> Result<(), StoreError> {
+        let total: u64 = batch.rows().iter().map(|(_, count)| count).sum();
+        let written = store.write_batch(batch, totals.clone()).await?;
+        {
+            let mut table = self.table.lock();
+            table.writing -= total;
+            table.limited.settle(batch.rows(), &written.totals);
+        }
+        self.written.fetch_add(written.visits, Relaxed);
+        self.dropped.fetch_add(total - written.visits, Relaxed);
+        if totals == TotalsOf::All && !written.totals.is_empty() {
+            let totals = written.totals.into_iter();
+            let totals = totals.map(|total| LinkVisits { slug: total.slug, visits: total.visits });
+            self.events.send(Event::Visits(totals.collect()));
         }
         Ok(())
     }
@@ -219,7 +235,8 @@ impl Visits {
     /// anew from here on.
     pub(crate) async fn forget(&self, link_id: u64, store: &Store) -> Result<bool, StoreError> {
         // Otherwise those on their way to the database would be written afterwards.
-        let _no_write = self.flushing.lock().await;
+        let mut unknown = self.flushing.lock().await;
+        self.resolve(&mut unknown, store).await?;
         // First, because it may fail: then all visits stay.
         let exists = store.forget_visits(link_id).await?;
         let Table { pending, waiting, limited, .. } = &mut *self.table.lock();
@@ -232,9 +249,9 @@ impl Visits {
         Ok(exists)
     }
 
-    fn requeue(&self, visits: Vec<(VisitKey, u64)>) {
+    fn requeue(&self, visits: &[(VisitKey, u64)]) {
         let Table { pending, waiting, writing, .. } = &mut *self.table.lock();
-        for (key, count) in visits {
+        for &(key, count) in visits {
             *writing -= count;
             if pending.len() < self.max_keys || pending.contains_key(&key) {
                 *pending.entry(key).or_default() += count;

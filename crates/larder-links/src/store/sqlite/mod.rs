@@ -10,6 +10,8 @@ mod dimensions;
 mod migrate;
 mod search;
 mod statements;
+#[cfg(feature = "postgres")]
+mod unused;
 mod visits;
 mod writer;
 
@@ -20,7 +22,7 @@ use crate::store::health::{StoreHealth, WriterHealth};
 use crate::store::{
     CreateOutcome, Credential, DatabaseAddress, Day, DimensionCounts, DimensionKey, Duplicates, Link,
     LinkTotal, LinkUpdate, ListQuery, NewLink, Page, Quarter, Route, StoreConfig, StoreError, TotalsOf,
-    VisitHistory, VisitKey, WrittenVisits, now_ms,
+    VisitBatch, VisitHistory, WrittenVisits, identity, now_ms,
 };
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
@@ -31,6 +33,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
+#[cfg(feature = "postgres")]
+pub(super) use unused::Unused;
 use writer::{Job, WriteContext, WriteJob};
 
 /// An open database. Clones share it; the drop of the last one closes it.
@@ -69,7 +73,8 @@ impl SqliteStore {
         }
         make_private_file(path)?;
         let writing = open_writer(path, config)?;
-        let (codec, identity) = (statements::slug_codec(&writing)?, statements::identity(&writing)?);
+        let slug_key = statements::slug_key(&writing)?;
+        let (codec, identity) = (SlugCodec::new(slug_key), identity(&slug_key));
         let count = config.readers.max(1);
         let idle = (0..count).map(|_| open_reader(path, config)).collect::<Result<Vec<_>, _>>()?;
         let permits = Arc::new(Semaphore::new(count as usize));
@@ -158,11 +163,13 @@ impl SqliteStore {
         self.write(2 * STEP, work).await
     }
 
-    pub(in crate::store) async fn add_visits(
+    pub(in crate::store) async fn write_batch(
         &self,
-        rows: Vec<(VisitKey, u64)>,
+        batch: &VisitBatch,
         totals: TotalsOf,
     ) -> Result<WrittenVisits, StoreError> {
+        // The number is of no use: whether a commit of SQLite is stored is always known.
+        let rows = batch.rows.clone();
         self.write(3 * rows.len(), move |context| {
             let mut written = WrittenVisits::default();
             let mut additions = visits::Additions::prepare(context.connection)?;

@@ -4,24 +4,13 @@ use crate::model::slug::{self, SlugCodec};
 use crate::model::tag::Tag;
 use crate::store::{CreateOutcome, Duplicates, Link, LinkOptions, LinkUpdate, NewLink, Route, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
-use sha2::{Digest, Sha256};
 
 /// The columns that [`read_link`] reads, in its order.
 pub(super) const LINK_COLUMNS: &str = "links.id, links.slug, links.url, links.title, links.created_at, links.visits, \
     links.expires_at, links.max_visits, links.forward_query, links.deleted_at, \
     (SELECT group_concat(tag) FROM link_tags WHERE link_id = links.id), links.crawlable";
 
-pub(super) fn slug_codec(connection: &Connection) -> rusqlite::Result<SlugCodec> {
-    slug_key(connection).map(SlugCodec::new)
-}
-
-/// What all processes of a database share, and no other database has but a copy of it.
-pub(super) fn identity(connection: &Connection) -> rusqlite::Result<String> {
-    let digest = Sha256::digest(slug_key(connection)?);
-    Ok(digest[..4].iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn slug_key(connection: &Connection) -> rusqlite::Result<[u8; 16]> {
+pub(super) fn slug_key(connection: &Connection) -> rusqlite::Result<[u8; 16]> {
     connection.query_row("SELECT value FROM meta WHERE name = 'slug_key'", [], |row| row.get(0))
 }
 

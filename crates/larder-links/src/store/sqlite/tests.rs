@@ -19,8 +19,11 @@ fn link(slug: &str) -> NewLink {
 impl Store {
     /// As [`SqliteStore::panic_in_writer`].
     pub(crate) async fn panic_in_writer(&self) -> StoreError {
-        let Database::Sqlite(store) = &self.database;
-        store.panic_in_writer().await
+        match &self.database {
+            Database::Sqlite(store) => store.panic_in_writer().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => panic!("only SQLite has a writer"),
+        }
     }
 }
 

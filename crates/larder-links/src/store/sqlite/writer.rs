@@ -233,7 +233,7 @@ mod tests {
     fn log_of(jobs: usize, statements: usize, takes: Duration) -> String {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, Path::new("memory")).unwrap();
-        let codec = statements::slug_codec(&connection).unwrap();
+        let codec = SlugCodec::new(statements::slug_key(&connection).unwrap());
         let log = Arc::new(Mutex::new(String::new()));
         let (sender, mut queue) = mpsc::channel::<Box<dyn Job>>(jobs);
         for _ in 0..jobs {
