@@ -60,7 +60,7 @@ pub struct ListQuery {
     /// Only links behind this position in that order.
     pub after: Option<Position>,
     /// Only links that match this text, in either case of letters. From three characters on slug, title or address
-    /// contains it; a shorter text is the beginning of slug or title.
+    /// contains it; a shorter text is the beginning of slug or title, as is any text where PostgreSQL lacks `pg_trgm`.
     pub text: Option<String>,
     /// Only links with this tag.
     pub tag: Option<Tag>,

@@ -7,7 +7,7 @@ use larder_links::store::{
     DatabaseAddress, Duplicates, LinkOptions, ListQuery, NewLink, StoreConfig, TotalsOf, VisitBatch,
     VisitKey, copy,
 };
-use larder_links::{Address, Scope, Store, StoreError, StoreHealth};
+use larder_links::{Address, LinksError, Scope, Store, StoreError, StoreHealth};
 use larder_testkit::{
     CommitCut, POSTGRES_USER, PostgresProxy, PostgresServer, eventually, start_postgres, with_postgres,
 };
@@ -145,6 +145,48 @@ async fn batch_whose_commit_is_unknown_counts_once() {
         }
         assert_eq!(store.visits(link_id).await.unwrap(), Some(expected), "{cut:?}");
         assert_eq!(store.history(link_id, 0).await.unwrap().quarters, [(1, expected)]);
+    }
+}
+
+#[tokio::test]
+async fn limit_and_forgetting_know_the_visits_of_an_unknown_batch() {
+    let Some((name, _)) = new_database(POSTGRES_USER) else { return };
+    let proxy = with_postgres(PostgresProxy::before).unwrap();
+    let fixture = open_with(|config| config.database = proxy.url(&name));
+    for cut in [CommitCut::Before, CommitCut::After] {
+        let slug = format!("{cut:?}");
+        let limited = json!({ "url": "https://a.example/", "slug": slug, "max_visits": 3 });
+        assert_eq!(fixture.post("/api/links", limited).await.status, StatusCode::CREATED);
+        let path = format!("/{slug}");
+        let flush_unknown = async || {
+            proxy.cut_next_commits([cut]);
+            let flushed = fixture.links.flush_visits().await;
+            assert!(matches!(flushed, Err(LinksError::Store(StoreError::Unknown(_)))), "{flushed:?}");
+        };
+        for _ in 0..2 {
+            assert_eq!(fixture.get(&path).await.status, StatusCode::FOUND);
+        }
+        flush_unknown().await;
+        assert_eq!(fixture.links.stats().visits.queued, 2, "{cut:?}");
+        assert_eq!(fixture.get(&path).await.status, StatusCode::FOUND);
+        assert_eq!(fixture.get(&path).await.status, StatusCode::GONE, "the limit is reached: {cut:?}");
+        fixture.links.flush_visits().await.unwrap();
+        assert_eq!(fixture.written_visits(&slug).await, 3, "{cut:?}");
+
+        let forget = async || {
+            let path = format!("/api/links/{slug}/visits");
+            fixture.send_json(Method::DELETE, &path, json!({})).await.status
+        };
+        assert_eq!(forget().await, StatusCode::NO_CONTENT);
+        assert_eq!(fixture.get(&path).await.status, StatusCode::FOUND);
+        flush_unknown().await;
+        assert_eq!(forget().await, StatusCode::NO_CONTENT);
+        fixture.links.flush_visits().await.unwrap();
+        assert_eq!(
+            (fixture.written_visits(&slug).await, fixture.links.stats().visits.queued),
+            (0, 0),
+            "{cut:?}"
+        );
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn migrate(
     migrations: &[&str],
 ) -> Result<(), StoreError> {
     let known = migrations.len() as i64;
-    let found = version(client).await.map_err(|error| open_error(address, error))?;
+    let found = version(client).await.map_err(|error| cannot_open(address, error))?;
     if found > known {
         return Err(StoreError::Newer { database: address.clone(), found, known });
     }
@@ -54,15 +54,13 @@ pub(super) async fn migrate(
             (Some(&SqlState::INSUFFICIENT_PRIVILEGE), 1..) => {
                 StoreError::Older { database: address.clone(), found, known, source: source(error) }
             }
-            _ => open_error(address, error),
+            _ => cannot_open(address, error),
         })?;
     }
-    let missing = client.query_one(RIGHTS, &[]).await.map_err(|error| open_error(address, error))?;
+    let missing = client.query_one(RIGHTS, &[]).await.map_err(|error| cannot_open(address, error))?;
     match missing.get::<_, Option<String>>(0) {
         Some(missing) => {
-            let source = format!("the user lacks rights on its tables: {missing}").into();
-            let source: Box<dyn std::error::Error + Send + Sync> = source;
-            Err(StoreError::Open { database: address.clone(), source: source.into() })
+            Err(super::open_error(address, &format!("the user lacks rights on its tables: {missing}")))
         }
         None => Ok(()),
     }
@@ -105,6 +103,6 @@ async fn version_within(transaction: &Transaction<'_>) -> Result<i64, tokio_post
     Ok(transaction.query_one("SELECT version FROM larder_schema", &[]).await?.get(0))
 }
 
-pub(super) fn open_error(address: &DatabaseAddress, error: tokio_postgres::Error) -> StoreError {
+pub(super) fn cannot_open(address: &DatabaseAddress, error: tokio_postgres::Error) -> StoreError {
     StoreError::Open { database: address.clone(), source: source(error) }
 }

@@ -101,7 +101,11 @@ fn parse(url: &str) -> Result<Config, String> {
 }
 
 fn wrong_url(address: &DatabaseAddress, expected: &str) -> StoreError {
-    let source: Box<dyn std::error::Error + Send + Sync> = format!("expected {expected}").into();
+    open_error(address, &format!("expected {expected}"))
+}
+
+fn open_error(address: &DatabaseAddress, reason: &str) -> StoreError {
+    let source: Box<dyn std::error::Error + Send + Sync> = reason.into();
     StoreError::Open { database: address.clone(), source: source.into() }
 }
 
@@ -472,11 +476,12 @@ fn prepare(server: &Config, address: &DatabaseAddress) -> Result<Prepared, Store
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         runtime.block_on(prepare_with(server, address))
     };
-    std::thread::scope(|scope| scope.spawn(work).join()).unwrap_or(Err(StoreError::WriterFailed))
+    let prepared = std::thread::scope(|scope| scope.spawn(work).join());
+    prepared.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 async fn prepare_with(server: &Config, address: &DatabaseAddress) -> Result<Prepared, StoreError> {
-    let failed = |error| migrate::open_error(address, error);
+    let failed = |error| migrate::cannot_open(address, error);
     let (mut client, connection) = server.connect(NoTls).await.map_err(failed)?;
     // It ends with the runtime.
     tokio::spawn(connection);
@@ -484,6 +489,7 @@ async fn prepare_with(server: &Config, address: &DatabaseAddress) -> Result<Prep
     let has_trigrams = search::prepare(&client).await.map_err(failed)?;
     let select = "SELECT value FROM larder_meta WHERE name = 'slug_key'";
     let value: Vec<u8> = client.query_one(select, &[]).await.map_err(failed)?.get(0);
-    let slug_key = value.try_into().map_err(|_| StoreError::NoSlugLeft)?;
+    let slug_key =
+        value.try_into().map_err(|_| open_error(address, "the key of its slugs has not 16 bytes"))?;
     Ok(Prepared { slug_key, has_trigrams })
 }
