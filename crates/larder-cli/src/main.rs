@@ -12,7 +12,7 @@ mod process;
 
 use anyhow::Result;
 use clap::CommandFactory;
-use commands::{export, import, remote, token, up};
+use commands::{copy, export, import, remote, token, up};
 use flags::{Cli, Command, LinksCommand};
 use options::option_sources::GivenOptions;
 use options::settings::File;
@@ -61,6 +61,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Links { command: Some(LinksCommand::Backup { file: to, database }), .. } => {
             export::backup(to, &database, file)
         }
+        Command::Links { command: Some(LinksCommand::Copy { from, to }), .. } => copy::run(from, to),
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
         Command::Stats(flags) => remote::stats(flags, file),
         Command::Explain(flags) => remote::explain(flags, file),
@@ -84,6 +85,7 @@ impl Command {
             Command::Links { command: Some(LinksCommand::Import(_)), .. } => "links import",
             Command::Links { command: Some(LinksCommand::Export(_)), .. } => "links export",
             Command::Links { command: Some(LinksCommand::Backup { .. }), .. } => "links backup",
+            Command::Links { command: Some(LinksCommand::Copy { .. }), .. } => "links copy",
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
             Command::Stats(_) => "stats",
             Command::Explain(_) => "explain",

@@ -217,8 +217,8 @@ pub(crate) struct ServerOptions {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "URL shortener")]
 pub(crate) struct LinksOptions {
-    /// The database [default: sqlite:./larder-data/links.db].
-    #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL")]
+    /// The database, sqlite:FILE or postgres://USER@HOST/NAME [default: sqlite:./larder-data/links.db].
+    #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL", hide_env_values = true)]
     pub(crate) database: Option<String>,
     /// A Redis as the second tier, shared with other instances [default: none; with `up`, its cache server].
     #[arg(long, env = "LARDER_LINKS_REDIS", value_name = "URL")]
@@ -240,12 +240,21 @@ pub(crate) enum LinksCommand {
     Import(ImportFlags),
     /// Write all links as CSV or JSON, also while a shortener uses the database.
     Export(ExportFlags),
-    /// Copy the database, also while a shortener uses it.
+    /// Copy the database file, also while a shortener uses it.
     Backup {
         /// The file of the copy. An existing file is replaced.
         file: PathBuf,
         #[command(flatten)]
         database: DatabaseFlag,
+    },
+    /// Copy a database file into an empty database of PostgreSQL: links, tokens and visits. No shortener may use either.
+    Copy {
+        /// The file that is copied.
+        #[arg(long, value_name = "URL")]
+        from: String,
+        /// The database that it is copied into, as postgres://USER@HOST/NAME.
+        #[arg(long, value_name = "URL")]
+        to: String,
     },
     /// Create, list or remove API tokens.
     #[command(subcommand)]
@@ -283,8 +292,8 @@ pub(crate) enum TokenCommand {
 /// The database of a command.
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseFlag {
-    /// The database [default: sqlite:./larder-data/links.db].
-    #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL")]
+    /// The database, sqlite:FILE or postgres://USER@HOST/NAME [default: sqlite:./larder-data/links.db].
+    #[arg(long, env = "LARDER_LINKS_DATABASE", value_name = "URL", hide_env_values = true)]
     pub(crate) database: Option<String>,
 }
 

@@ -100,7 +100,7 @@ fn lacking_database(health: StoreHealth) -> Option<Degradation> {
             Degradation::new("database", format!("{error}: {REDIRECTS}")).lasting(since.elapsed())
         }
         StoreHealth::WriterDown { since } => {
-            stopped("the database cannot be opened again: changes are refused, and visits wait in memory")
+            stopped("the database cannot be opened again or does not answer: changes are refused, and visits wait in memory")
                 .lasting(since.elapsed())
         }
         _ => stopped("the database is closed"),

@@ -1,7 +1,7 @@
 //! `larder links import`: a row is imported once, invalid rows are listed, and the output is suitable for a log file.
 
 use crate::http::{get, post};
-use crate::process::{Ended, Up, larder, run, start_links};
+use crate::process::{Ended, FREE, Process, Up, larder, run, start_links};
 use crate::shortener::{count, follow};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
@@ -260,4 +260,48 @@ fn export_and_backup_work_while_a_shortener_runs() {
             && failed.stderr.starts_with("larder links backup: cannot copy the database to"),
         "{failed:?}"
     );
+}
+
+#[test]
+fn database_file_moves_into_postgres_and_is_served_from_there() {
+    let Some(server) = larder_testkit::start_postgres() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, url) = (folder.path().join("links.db"), server.url(larder_testkit::POSTGRES_USER, "postgres"));
+    let (mut shortener, address) = start_links(&file, None);
+    let link = json!({ "url": "https://example.com/", "slug": "kept" });
+    assert_eq!(post(address, "/api/links", &link).status, 201);
+    follow(address, "kept");
+    let copy = || {
+        let from = format!("sqlite:{}", file.display());
+        run(&mut larder(["links", "copy", "--from", from.as_str(), "--to", &url]))
+    };
+    let in_use = format!(
+        "larder links copy: the database {} is in use by another program; stop it first",
+        file.display()
+    );
+    copy().assert_failure(&in_use);
+    shortener.running().terminate();
+    assert_eq!(shortener.end().code, Some(0));
+    assert_eq!(copy().stdout, "copied 1 links, 1 visits and 0 tokens to postgres:///postgres\n");
+    copy().assert_failure(
+        "larder links copy: the database postgres:///postgres is not empty; a copy needs an empty one",
+    );
+
+    let start = || {
+        let mut process =
+            Process::start(&mut larder(["links", "--listen", FREE, "--database", url.as_str()]));
+        let address = process.await_line("larder links listens on http://");
+        (process, address.trim_end_matches('/').parse().expect("an address"))
+    };
+    let ((mut one, first), (_other, second)) = (start(), start());
+    assert_eq!(follow(first, "kept"), "https://example.com/");
+    one.running().terminate();
+    assert_eq!(one.end().code, Some(0));
+    assert_eq!(crate::shortener::visits(second, "kept"), 2);
+    let run_on = |words: &[&str]| run(larder(["links"]).args(words).args(["--database", url.as_str()]));
+    assert!(run_on(&["token", "add"]).stdout.starts_with("larder_"));
+    assert!(run_on(&["export"]).stdout.contains("kept,https://example.com/"));
+    let refused = run_on(&["backup", "copy.db"]);
+    refused
+        .assert_failure("larder links backup: postgres:///postgres is not a file; back it up with pg_dump --format=custom --file=FILE URL");
 }

@@ -236,7 +236,10 @@ fn bench_names_the_program_that_measures() {
 #[test]
 fn empty_value_is_quoted() {
     for (flags, message) in [
-        (["--database", ""], "database is \"\", expected sqlite: and the path of a file"),
+        (
+            ["--database", ""],
+            "database is \"\", expected sqlite: and the path of a file, or a URL such as postgres://user@host/name",
+        ),
         (["--public-url", ""], "public_url is \"\", expected http:// or https:// and a host, without a path"),
         (
             ["--allow-hosts", "a,,b"],
@@ -259,7 +262,7 @@ fn failure_is_one_line() {
     );
     let postgres = run(&mut larder(["links", "--listen", FREE, "--database", "mysql://localhost/links"]));
     postgres.assert_wrong_usage(
-        "larder links: database is mysql://localhost/links, expected sqlite: and the path of a file",
+        "larder links: database is mysql://localhost/links, expected sqlite: and the path of a file, or a URL such as postgres://user@host/name",
     );
 }
 
@@ -390,7 +393,7 @@ fn text_of_a_flag_or_variable_that_cannot_be_parsed_is_wrong_usage() {
         ));
     }
     run(&mut larder(["links", "token", "list", "--database", "mysql://x"])).assert_wrong_usage(
-        "larder links token: database is mysql://x, expected sqlite: and the path of a file",
+        "larder links token: database is mysql://x, expected sqlite: and the path of a file, or a URL such as postgres://user@host/name",
     );
 }
 
