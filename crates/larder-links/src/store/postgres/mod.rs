@@ -86,12 +86,10 @@ fn parse(url: &str) -> Result<Config, String> {
     let mut config: Config = url.parse().map_err(|_| "a URL such as postgres://user@host/name".to_owned())?;
     match config.get_ssl_mode() {
         SslMode::Disable => {}
-        // Without TLS in the URL: what is not verified would not protect either.
+        // The default of a URL: TLS where the server has it. This program has none.
         SslMode::Prefer => drop(config.ssl_mode(SslMode::Disable)),
         _ => {
-            return Err(
-                "a URL without sslmode=require: connections to PostgreSQL are not encrypted yet".into()
-            );
+            return Err("a URL without sslmode=require: connections to PostgreSQL are not encrypted".into());
         }
     }
     if config.get_application_name().is_none() {
