@@ -54,6 +54,9 @@ pub struct Config {
     /// never evicted for connections. Default: half of `max_memory`, at most a quarter of the memory of the machine or
     /// the cgroup, at least 64 MiB. At least 1 MiB if it is given.
     pub max_client_memory: Option<ByteSize>,
+    /// Whether the server answers as the only node of a cluster, which owns all slots, for clients that work with clusters
+    /// only. Clients then have one database. Default `false`.
+    pub cluster_mode: bool,
     /// Idle seconds after which TCP sends keepalive probes; 0 = never. Default 300. Range 0 to 32,767.
     pub tcp_keepalive_secs: u64,
     /// Milliseconds that connections have after the start of a shutdown to receive their pending replies. Default
@@ -73,6 +76,7 @@ impl Default for Config {
             maxclients: 10_000,
             max_reply_bytes: ByteSize(1 << 30),
             max_client_memory: None,
+            cluster_mode: false,
             tcp_keepalive_secs: 300,
             drain_timeout_ms: 5_000,
         }
@@ -98,6 +102,11 @@ impl Config {
         in_range("max_client_memory", max_client_memory, MIN_BYTES, MAX_BYTES)?;
         in_range("tcp_keepalive_secs", self.tcp_keepalive_secs, 0, MAX_KEEPALIVE_SECS)?;
         in_range("drain_timeout_ms", self.drain_timeout_ms, 0, MAX_DRAIN_MS)
+    }
+
+    /// The mode of the server, as `INFO` and `HELLO` name it.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.cluster_mode { "cluster" } else { "standalone" }
     }
 
     /// The threads that serve connections.

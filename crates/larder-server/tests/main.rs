@@ -4,6 +4,7 @@
 //! - `bitfields`: integers in strings, compared with a real Redis;
 //! - `client_libraries`: client libraries of other languages, with their real packages;
 //! - `clients`: transactions and messages by a client library of the users;
+//! - `cluster`: the server as the only node of a cluster, compared with a real Redis;
 //! - `commands`: a table of requests and replies, for RESP2 and RESP3;
 //! - `connections`: many clients, slow or misbehaving clients, authentication, shutdown;
 //! - `differential`: the same commands to a real Redis and to this server, with equal replies;
@@ -34,6 +35,7 @@ mod atomic;
 mod bitfields;
 mod client_libraries;
 mod clients;
+mod cluster;
 mod commands;
 mod connections;
 mod differential;

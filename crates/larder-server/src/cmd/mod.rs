@@ -1,7 +1,7 @@
 //! The commands: one table, a room for each group of commands, and what all of them use.
 //!
 //! ```text
-//! dispatch ─► table ─► strings, keys, zset, connection, admin ─► context ─► session ─► queue, tracking
+//! dispatch ─► table ─► strings, keys, zset, connection, admin, cluster ─► context ─► session ─► queue, tracking
 //!    ▲          │                                                   └─► the work of long commands: slices
 //!    └──────────┴── atomic: transactions and scripts dispatch commands themselves
 //! ```
@@ -12,6 +12,7 @@
 
 mod admin;
 mod atomic;
+mod cluster;
 mod connection;
 mod context;
 mod dispatch;

@@ -2,7 +2,7 @@
 
 use larder_resp::parse_integer;
 
-use super::CommandError;
+use super::{CommandError, Context, Outcome};
 use crate::db::DATABASE_COUNT;
 
 /// The unit and base of a time argument.
@@ -75,6 +75,11 @@ pub(super) fn database_index(text: &[u8]) -> Result<u8, CommandError> {
     })?;
     let index = u8::try_from(number).ok().filter(|index| usize::from(*index) < DATABASE_COUNT);
     index.ok_or(CommandError::Fixed("ERR DB index is out of range"))
+}
+
+/// Refuses a request for several databases in cluster mode, with this error: a cluster has one.
+pub(super) fn refuse_in_cluster_mode(cx: &Context<'_>, error: &'static str) -> Outcome {
+    if cx.state.config.cluster_mode { Err(CommandError::Fixed(error)) } else { Ok(()) }
 }
 
 /// Parses an integer in canonical form.

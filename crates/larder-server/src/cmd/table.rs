@@ -4,6 +4,7 @@ use larder_resp::Args;
 
 use super::admin::{command, config, function, server};
 use super::atomic::{script, transaction};
+use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set};
@@ -17,12 +18,13 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 126;
+const COUNT: usize = 130;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
 static ROWS: [(Run, CommandSpec); COUNT] = [
     (edit::append, C::new("append", 3, "2.0.0", "Appends to a value; creates it if needed.").writes_string().fast().one_key().access(Access::INSERTED)),
+    (cluster::accept_slots, C::new("asking", 1, "3.0.0", "Accepts the next request for a slot that moves; slots never do.").connection().fast()),
     (handshake::auth, C::new("auth", -2, "1.0.0", "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
     (bits::bitcount, C::new("bitcount", -2, "2.6.0", "Counts the bits that are set.").reads_string().bitmap().one_key()),
     (bitfield::bitfield, C::new("bitfield", -2, "3.2.0", "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key().event("setbit")),
@@ -30,6 +32,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (bitop::bitop, C::new("bitop", -4, "2.6.0", "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1).accesses(Access::REPLACED, Access::READ).event("set")),
     (bits::bitpos, C::new("bitpos", -3, "2.8.7", "Finds the first bit that is set or not set.").reads_string().bitmap().one_key()),
     (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script().flag(Flags::NOT_PAUSED).flag(Flags::KEEPS_CACHING).flag(Flags::SETS_REPLIES).subcommands(&["caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch", "pause", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock", "unpause"])),
+    (cluster::cluster, C::new("cluster", -2, "3.0.0", "Describes the cluster: this server, which owns all slots.").cluster().flag(Flags::ANY_KEYS).subcommands(&["countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "myid", "myshardid", "nodes", "shards", "slots"])),
     (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().loading().subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])),
     (config::config, C::new("config", -2, "2.0.0", "Reads and changes settings.").server().flag(Flags::NO_MULTI).no_script().subcommands(&["get", "help", "resetstat", "set"])),
     (rename::copy, C::new("copy", -3, "6.2.0", "Copies a value and its deadline to another key.").writes_key().flag(Flags::DENYOOM).keys(1, 2, 1).flag(Flags::ANY_KEYS).accesses(Access::READ, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("copy_to")),
@@ -88,6 +91,8 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (pubsub::punsubscribe, C::new("punsubscribe", -1, "2.0.0", "Ends subscriptions of patterns.").subscribes().loading().no_script()),
     (basic::quit, C::new("quit", -1, "1.0.0", "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
     (object::randomkey, C::new("randomkey", 1, "1.0.0", "Returns any key.").reads_key().flag(Flags::ANY_KEYS)),
+    (cluster::accept_slots, C::new("readonly", 1, "3.0.0", "Accepts reads at replicas; there are none.").connection().fast().loading()),
+    (cluster::accept_slots, C::new("readwrite", 1, "3.0.0", "Ends the effect of READONLY, which has none.").connection().fast().loading()),
     (rename::rename, C::new("rename", 3, "1.0.0", "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1).accesses(Access::TAKEN, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
     (rename::renamenx, C::new("renamenx", 3, "1.0.0", "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::CREATED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
     (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),

@@ -80,6 +80,12 @@ impl CommandSpec {
         self
     }
 
+    /// In the group `cluster`.
+    pub(crate) const fn cluster(mut self) -> Self {
+        self.group = "cluster";
+        self
+    }
+
     /// In the group `generic`, without keys at fixed positions.
     pub(crate) const fn generic(mut self) -> Self {
         self.group = "generic";
@@ -341,7 +347,7 @@ impl CommandSpec {
     pub(crate) fn categories(&self) -> impl Iterator<Item = &'static str> {
         let group = match self.group {
             "generic" => Some("keyspace"),
-            "server" => None,
+            "server" | "cluster" => None,
             "sorted-set" => Some("sortedset"),
             "transactions" => Some("transaction"),
             group => Some(group),

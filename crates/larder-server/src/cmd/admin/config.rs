@@ -57,11 +57,12 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 28] = [
+static SETTINGS: [Setting; 29] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
+    Setting::fixed("cluster-enabled", |state| yes_or_no(state.config.cluster_mode)),
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
     Setting {
         name: "hll-sparse-max-bytes",
@@ -303,8 +304,12 @@ fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {
     classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtdn'.")
 }
 
+fn yes_or_no(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
 fn latency_tracking_text(state: &ServerState) -> String {
-    if state.stats.command_stats.is_tracking() { "yes" } else { "no" }.to_owned()
+    yes_or_no(state.stats.command_stats.is_tracking())
 }
 
 fn latency_tracking(value: &[u8]) -> Result<Update, &'static str> {

@@ -73,11 +73,12 @@ fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Resu
     let uptime = state.stats.started.elapsed().as_secs();
     write!(
         out,
-        "redis_version:{REDIS_VERSION}\r\nserver_name:larder\r\nlarder_version:{}\r\nredis_mode:standalone\r\n\
+        "redis_version:{REDIS_VERSION}\r\nserver_name:larder\r\nlarder_version:{}\r\nredis_mode:{}\r\n\
          os:{} {}\r\narch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\nrun_id:{}\r\n\
          tcp_port:{}\r\n\
          server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\nio_threads_active:0\r\n",
         env!("CARGO_PKG_VERSION"),
+        state.config.mode(),
         std::env::consts::OS,
         std::env::consts::ARCH,
         usize::BITS,
@@ -244,8 +245,8 @@ fn latencystats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt
     Ok(())
 }
 
-fn cluster(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
-    out.write_str("cluster_enabled:0\r\n")
+fn cluster(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    write!(out, "cluster_enabled:{}\r\n", u8::from(state.config.cluster_mode))
 }
 
 fn keyspace(_: &ServerState, counters: &Counters, out: &mut String) -> std::fmt::Result {

@@ -3,7 +3,7 @@
 use larder_resp::{Args, Protocol};
 
 use super::pubsub;
-use crate::cmd::options::database_index;
+use crate::cmd::options::{database_index, refuse_in_cluster_mode};
 use crate::cmd::session::{Replies, TurnEnd};
 use crate::cmd::{CommandError, Context, Outcome};
 
@@ -29,7 +29,11 @@ pub(crate) fn echo(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn select(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    cx.session.select(database_index(&args[1])?);
+    let index = database_index(&args[1])?;
+    if index != 0 {
+        refuse_in_cluster_mode(cx, "ERR SELECT is not allowed in cluster mode")?;
+    }
+    cx.session.select(index);
     cx.ok()
 }
 

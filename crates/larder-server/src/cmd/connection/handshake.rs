@@ -82,6 +82,7 @@ fn authenticate(cx: &mut Context<'_>, user: &[u8], candidate: &[u8]) -> Outcome 
 /// Replies with the fields of Redis. Several clients fail if one of them is missing.
 fn describe_server(cx: &mut Context<'_>) {
     let (version, id) = (cx.session.protocol().version(), cx.session.client.id);
+    let mode = cx.state.config.mode();
     let mut reply = cx.reply();
     reply.map(7);
     for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
@@ -92,7 +93,7 @@ fn describe_server(cx: &mut Context<'_>) {
         reply.bulk(field.as_bytes());
         reply.integer(number);
     }
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    for (field, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

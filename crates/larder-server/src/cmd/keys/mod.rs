@@ -3,7 +3,7 @@
 pub(crate) mod dump;
 pub(crate) mod expire;
 pub(crate) mod key;
-mod names;
+pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod rename;
 pub(crate) mod scan;

@@ -1,4 +1,4 @@
-//! The names that `KEYS` and `SCAN` collect.
+//! The names that `KEYS`, `SCAN` and `CLUSTER GETKEYSINSLOT` collect.
 
 use larder_glob::{Pattern, PatternError};
 use larder_resp::Encoder;
@@ -32,7 +32,7 @@ impl Filter {
 
 /// Names, concatenated. They are collected because the reply starts with their number.
 #[derive(Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     filter: Filter,
     /// The type of the values, if it matters; `None` in it if no value has that type.
     type_name: Option<Option<&'static str>>,
@@ -57,23 +57,23 @@ impl Names {
     }
 
     /// The memory that they need, in bytes.
-    pub(super) fn bytes_allocated(&self) -> usize {
+    pub(crate) fn bytes_allocated(&self) -> usize {
         let pattern = if let Filter::Pattern(pattern) = &self.filter { pattern.bytes() } else { 0 };
         pattern + self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
     /// The number of names.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// The bytes of a reply with them, at least.
-    pub(super) fn reply_bytes(&self) -> u64 {
+    pub(crate) fn reply_bytes(&self) -> u64 {
         const FRAME_BYTES: usize = b"$0\r\n\r\n".len();
         (self.bytes.len() + self.ends.len() * FRAME_BYTES) as u64
     }
 
-    pub(super) fn push(&mut self, name: &[u8]) {
+    pub(crate) fn push(&mut self, name: &[u8]) {
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len());
     }
@@ -99,7 +99,7 @@ impl Names {
         self.bytes.truncate(kept_end);
     }
 
-    pub(super) fn reply(&self, reply: &mut Encoder<'_>) {
+    pub(crate) fn reply(&self, reply: &mut Encoder<'_>) {
         reply.array(self.ends.len());
         let mut start = 0;
         for end in &self.ends {

@@ -2,7 +2,7 @@
 
 use larder_resp::Args;
 
-use crate::cmd::options::database_index;
+use crate::cmd::options::{database_index, refuse_in_cluster_mode};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::{Key, LockedKeys};
 
@@ -52,6 +52,9 @@ pub(crate) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return Err(CommandError::Syntax);
         }
     }
+    if to_database != own {
+        refuse_in_cluster_mode(cx, "ERR Copying to another database is not allowed in cluster mode")?;
+    }
     let names = [(own, &args[1]), (to_database, &args[2])];
     if names[0] == names[1] {
         return Err(SAME_KEY);
@@ -63,6 +66,7 @@ pub(crate) fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn move_key(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    refuse_in_cluster_mode(cx, "ERR MOVE is not allowed in cluster mode")?;
     let index = database_index(&args[2])?;
     let own = cx.session.database();
     if index == own {
