@@ -73,8 +73,10 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let admin = settings.admin.listen.tcp().map_err(|error| settings.sources.unusable("admin", error))?;
     let mut links_config = settings.links.config;
     links_config.drain_timeout_ms = links_config.drain_timeout_ms.min(DRAIN_MS);
+    // A node of a cluster is no second tier.
+    let own = resp.filter(|_| !settings.server.config.cluster_mode);
     links_config.redis =
-        links_config.redis.or(resp.map(|address| own_url(address, &settings.server.password)));
+        links_config.redis.or(own.map(|address| own_url(address, &settings.server.password)));
     let links = open_links(links_config, &sources)?;
     let links_token = token::create_initial(&settings.data, links.store()).await?;
 

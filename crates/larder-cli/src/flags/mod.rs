@@ -211,6 +211,10 @@ pub(crate) struct ServerOptions {
     /// The maximum number of open connections [default: 10000].
     #[arg(long, env = "LARDER_SERVER_MAXCLIENTS", value_name = "N", value_parser = count(1..=1_000_000))]
     pub(crate) maxclients: Option<usize>,
+    /// Answer as the only node of a cluster, for clients that work with clusters only [default: false].
+    #[arg(long, env = "LARDER_SERVER_CLUSTER_MODE", value_name = "true|false", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) cluster_mode: Option<bool>,
 }
 
 /// The options of the URL shortener that `larder links` and `larder up` have in common.

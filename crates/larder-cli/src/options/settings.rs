@@ -144,8 +144,15 @@ impl File {
     pub(crate) fn server(self, flags: ServerFlags) -> Result<Server> {
         let sources = self.sources("server", &self.server);
         let section = self.server;
-        let ServerOptions { unixsocket, max_memory, max_memory_policy, threads, requirepass, maxclients } =
-            flags.options;
+        let ServerOptions {
+            unixsocket,
+            max_memory,
+            max_memory_policy,
+            threads,
+            requirepass,
+            maxclients,
+            cluster_mode,
+        } = flags.options;
         let is_configured = flags.listen.is_some() || section.contains_key("listen");
         let file_password = section.get("requirepass").and_then(|password| password.as_str());
         let password = requirepass.or_else(|| file_password.map(str::to_owned));
@@ -156,6 +163,7 @@ impl File {
         config.max_memory_policy = max_memory_policy.or(config.max_memory_policy);
         config.threads = threads.or(config.threads);
         config.maxclients = maxclients.unwrap_or(config.maxclients);
+        config.cluster_mode = cluster_mode.unwrap_or(config.cluster_mode);
         config.requirepass = password.clone().map(Password::new);
         let listen = config.listen.map(|address| ListenAddress { address, is_configured });
         let admin =

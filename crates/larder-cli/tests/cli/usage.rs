@@ -463,6 +463,35 @@ fn flag_takes_precedence_over_environment_and_environment_over_file() {
 }
 
 #[test]
+fn cluster_mode_is_set_and_unset_by_flag_variable_and_file() {
+    let (_folder, file) = file_with("[server]\ncluster_mode = true\nlisten = \"127.0.0.1:0\"\n");
+    let is_cluster = |variable: &str, words: &[&str]| {
+        let mut command = larder(["server", "--listen", FREE]);
+        let mut process = Process::start(command.env("LARDER_SERVER_CLUSTER_MODE", variable).args(words));
+        let address = process.await_line("larder server listens on ").parse().expect("an address");
+        let reply = resp::command(address, "INFO cluster");
+        reply.contains("cluster_enabled:1\r\n")
+    };
+    let file = ["--config", file.to_str().expect("a path")];
+    for (variable, words, expected) in [
+        ("true", &[][..], true),
+        ("false", &[], false),
+        ("false", &file, false),
+        ("false", &["--cluster-mode"], true),
+        ("true", &["--cluster-mode=false"], false),
+    ] {
+        assert_eq!(is_cluster(variable, words), expected, "{variable} {words:?}");
+    }
+    let (_server, address) = start_server(file);
+    assert!(command(address, "INFO cluster").contains("cluster_enabled:1\r\n"), "the file");
+    let (_server, address) = start_server([""; 0]);
+    assert!(command(address, "INFO cluster").contains("cluster_enabled:0\r\n"), "the default");
+    let wrong = run(&mut larder(["server", "--cluster-mode=maybe"]));
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("'maybe' for '--cluster-mode"), "{wrong:?}");
+}
+
+#[test]
 fn password_from_the_file_is_required_and_used_by_up() {
     let (_folder, file) = file_with("[server]\nrequirepass = \"p@ss word\"\n");
     let (_server, address) = start_server(["--config".as_ref(), file.as_os_str()]);
