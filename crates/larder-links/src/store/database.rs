@@ -16,11 +16,13 @@ use super::{
 use crate::model::slug::SlugCodec;
 use crate::model::token::{Scope, Secret, SecretHash, Token, hash_of_token};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An open database of links. Clones share it; the drop of the last one closes it.
 #[derive(Clone)]
 pub struct Store {
-    pub(super) address: DatabaseAddress,
+    /// Shared, because each redirect clones the store.
+    pub(super) address: Arc<DatabaseAddress>,
     pub(super) database: Database,
 }
 
@@ -65,7 +67,7 @@ impl Store {
             #[cfg(feature = "postgres")]
             DatabaseAddress::Postgres(url) => Database::Postgres(PostgresStore::open(url, config)?),
         };
-        Ok(Store { address: config.database.clone(), database })
+        Ok(Store { address: Arc::new(config.database.clone()), database })
     }
 
     /// Where the database is.
@@ -247,7 +249,7 @@ impl Store {
         match &self.database {
             Database::Sqlite(store) => store.backup(to).await,
             #[cfg(feature = "postgres")]
-            Database::Postgres(_) => Err(StoreError::NoBackup { database: self.address.clone() }),
+            Database::Postgres(_) => Err(StoreError::NoBackup { database: (*self.address).clone() }),
         }
     }
 
