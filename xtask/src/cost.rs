@@ -45,6 +45,18 @@ fn recorded_minutes() -> Result<f64> {
     record["test_cpu_minutes"].as_f64().with_context(|| format!("{RECORD} has no number test_cpu_minutes"))
 }
 
+/// The most crates that the in-process cache alone may bring: whoever only wants a map pays for them.
+const MAX_ENGINE_DEPENDENCIES: usize = 12;
+
+/// What is wrong with the number of crates that `larder-engine` alone brings, without its dev-dependencies.
+pub(crate) fn engine_faults() -> Result<Option<String>> {
+    let graph = Graph::read("larder-engine")?;
+    let brought = graph.reached(None).len() - 1;
+    Ok((brought > MAX_ENGINE_DEPENDENCIES).then(|| {
+        format!("larder-engine brings {brought} crates; at most {MAX_ENGINE_DEPENDENCIES} are accepted")
+    }))
+}
+
 /// Builds the default program from nothing, and prints what that costs, and what each direct dependency alone brings.
 pub(crate) fn print() -> Result<()> {
     let folder = target().join("cost");
@@ -57,7 +69,7 @@ pub(crate) fn print() -> Result<()> {
     }
     let minutes = (cpu_seconds()? - before) / 60.0;
     let program = std::fs::metadata(folder.join("release/larder")).context("there is no program larder")?;
-    let graph = Graph::read()?;
+    let graph = Graph::read("larder-cli")?;
     let crates = graph.reached(None).len();
     println!("cargo build --release from nothing: {minutes:.1} CPU minutes, {crates} crates");
     println!("the program larder: {:.1} MB", program.len() as f64 / 1e6);
@@ -72,7 +84,7 @@ fn remove(folder: &Path) -> Result<()> {
     std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
-/// The crates of the default program: its normal and build dependencies on this platform, with the features that it uses.
+/// The crates of a package: its normal and build dependencies on this platform, with its default features.
 struct Graph {
     root: String,
     dependencies: BTreeMap<String, BTreeSet<String>>,
@@ -80,18 +92,9 @@ struct Graph {
 
 impl Graph {
     /// From `cargo tree`, because `cargo metadata` unites the features of the whole workspace.
-    fn read() -> Result<Graph> {
-        let arguments = [
-            "tree",
-            "--locked",
-            "-p",
-            "larder-cli",
-            "-e",
-            "normal,build",
-            "--prefix",
-            "depth",
-            "--no-dedupe",
-        ];
+    fn read(package: &str) -> Result<Graph> {
+        let arguments =
+            ["tree", "--locked", "-p", package, "-e", "normal,build", "--prefix", "depth", "--no-dedupe"];
         let output = crate::stages::command(&arguments).output().context("cannot run cargo tree")?;
         if !output.status.success() {
             bail!("cargo tree failed: {}", String::from_utf8_lossy(&output.stderr).trim());

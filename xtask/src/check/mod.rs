@@ -18,6 +18,7 @@ pub(crate) fn all() -> Result<()> {
     faults.extend(licences::check(&metadata));
     faults.extend(dependencies::unused(&metadata)?);
     faults.extend(dependencies::duplicates(&metadata));
+    faults.extend(crate::cost::engine_faults()?);
     faults.extend(maps::paths_exist()?);
     faults.extend(maps::check_descriptions()?);
     faults.extend(examples::check_tutorial()?);
