@@ -1,9 +1,12 @@
 //! Children that `fork` makes of the process of a test.
 
 use crate::wait::PATIENCE;
+use std::ffi::c_void;
 use std::io::{BufRead, BufReader, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{null, null_mut};
 
 /// One end of a connection between a parent and its child, over which each sends the other lines.
 #[derive(Debug)]
@@ -64,12 +67,34 @@ pub fn fork(work: impl FnOnce(&mut Line) -> String + Send) -> Child {
     let _ = catch_unwind(AssertUnwindSafe(|| {
         drop(ours);
         let mut line = Line::new(theirs);
-        let worked = std::thread::scope(|scope| scope.spawn(|| work(&mut line)).join());
-        let said = worked.unwrap_or_else(|panic| format!("panicked: {}", message(&*panic)));
+        let mut said = String::from("no thread was started");
+        on_new_thread(Box::new(|| {
+            let worked = catch_unwind(AssertUnwindSafe(|| work(&mut line)));
+            said = worked.unwrap_or_else(|panic| format!("panicked: {}", message(&*panic)));
+        }));
         line.send(&said.replace('\n', " "));
     }));
     // SAFETY: it ends the process, and nothing else.
     unsafe { libc::_exit(0) }
+}
+
+/// Runs `work` on a new thread and waits for its end. It must not panic. The thread is one of the system and not of the standard
+/// library: its threads take a lock when they start and end, which a thread of the parent may have had when it forked.
+fn on_new_thread<'a>(work: Box<dyn FnOnce() + Send + 'a>) {
+    extern "C" fn run(work: *mut c_void) -> *mut c_void {
+        // SAFETY: it is the pointer below, which is used once.
+        let work = unsafe { Box::from_raw(work.cast::<Box<dyn FnOnce() + Send>>()) };
+        work();
+        null_mut()
+    }
+    let work: *mut Box<dyn FnOnce() + Send + 'a> = Box::into_raw(Box::new(work));
+    let mut thread = MaybeUninit::uninit();
+    // SAFETY: what `work` borrows lives until the thread has ended, for which this waits.
+    unsafe {
+        if libc::pthread_create(thread.as_mut_ptr(), null(), run, work.cast()) == 0 {
+            libc::pthread_join(thread.assume_init(), null_mut());
+        }
+    }
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> &str {
