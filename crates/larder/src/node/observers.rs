@@ -37,11 +37,11 @@ impl Observers {
         }
     }
 
-    /// The cache is used in a process that inherited it: reported once. Takes no lock that another thread may have had.
+    /// The cache is used in a process that inherited it: reported once. Takes no lock that another thread may have had. So it
+    /// writes no log: a subscriber has locks.
     #[cold]
     pub(crate) fn report_fork(&self) {
         if !self.has_reported_fork.swap(true, Ordering::AcqRel) {
-            tracing::error!("{}", CacheError::Forked);
             self.report(&CacheError::Forked);
             self.events.emit_after_fork(Event::Forked);
         }
