@@ -186,7 +186,7 @@ pub enum Push<'a> {
 }
 
 /// The identity of a running server. A restarted server and a replica have others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub String);
 
 /// What coherent nodes require of a server, and of their user's permissions there. It displays as what is wrong.

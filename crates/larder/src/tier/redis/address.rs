@@ -159,6 +159,17 @@ impl Address {
         })
     }
 
+    /// The same for the accepted server, from now on.
+    pub(super) async fn confirm_accepted(&self) -> Result<(), TierError> {
+        if self.sentinels.is_none() {
+            return Ok(());
+        }
+        match self.accepted() {
+            Some(server) => self.confirm(&server, Instant::now()).await,
+            None => Err(TierError::NoReply("the server has not been checked yet".into())),
+        }
+    }
+
     /// Gets the credentials, asks for the place, resolves the host, connects and authenticates.
     async fn connect(
         &self,

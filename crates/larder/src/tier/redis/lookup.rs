@@ -38,42 +38,14 @@ impl RedisTier {
         &self,
         connector: &Connector,
         keys: &[Vec<u8>],
-        (leases, ttl): (&[Head], Duration),
+        leases: (&[Head], Duration),
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
-        let mut stored = Vec::new();
-        let mut scores = None;
-        if self.leases_by_set.load(Ordering::Relaxed) {
-            let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
-            for (key, lease) in keys.iter().zip(leases) {
-                pipeline.cmd("SET").arg(key).arg(lease).arg("PX").arg(px(ttl)).arg("NX").arg("GET");
-            }
-            ledger.inspect(|query| ledger::read(&mut pipeline, query));
-            stored = connector.send(&self.address, &pipeline).await?;
-            scores = ledger.and_then(|_| stored.pop());
-            if matches!(stored.first(), Some(Value::ServerError(error)) if error.code() == "ERR") {
-                // A syntax error, which executes nothing: the server is older than 7.0.
-                self.leases_by_set.store(false, Ordering::Relaxed);
-            }
-        }
-        if !self.leases_by_set.load(Ordering::Relaxed) {
-            let build = |by_text| {
-                let mut pipeline = Pipeline::with_capacity(2);
-                self.scripts.lookup.call(&mut pipeline, by_text, keys.len());
-                keys.iter().for_each(|key| _ = pipeline.arg(key));
-                pipeline.arg(px(ttl));
-                leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
-                ledger.inspect(|query| ledger::read(&mut pipeline, query));
-                pipeline
-            };
-            let mut answers = self.send_script(connector, build).await?.into_iter();
-            let answer = answers.next().unwrap_or_default();
-            stored = match is_refused(&answer) {
-                true => vec![answer; keys.len()],
-                false => array(answer)?,
-            };
-            scores = answers.next();
-        }
+        let by_set = self.lease_by_set(connector, keys, leases, ledger).await?;
+        let (stored, scores) = match by_set {
+            Some(replies) => replies,
+            None => self.lease_by_script(connector, keys, leases, ledger).await?,
+        };
         let refused = |(key, stored): (&Vec<u8>, &Value)| is_refused(stored).then(|| key.clone());
         let refused: Vec<_> = keys.iter().zip(&stored).filter_map(refused).collect();
         let mut read = Vec::new();
@@ -92,6 +64,59 @@ impl RedisTier {
             stored => content(stored),
         });
         Ok((contents.collect::<Result<_, TierError>>()?, scores))
+    }
+
+    /// The replies for the keys, nil where the lease is, and the reply to the read of the ledger. `None` if the server is older
+    /// than 7.0 and has not done anything.
+    async fn lease_by_set(
+        &self,
+        connector: &Connector,
+        keys: &[Vec<u8>],
+        (leases, ttl): (&[Head], Duration),
+        ledger: Option<&LedgerQuery<'_>>,
+    ) -> Result<Option<(Vec<Value>, Option<Value>)>, TierError> {
+        if !self.leases_by_set.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
+        for (key, lease) in keys.iter().zip(leases) {
+            pipeline.cmd("SET").arg(key).arg(lease).arg("PX").arg(px(ttl)).arg("NX").arg("GET");
+        }
+        ledger.inspect(|query| ledger::read(&mut pipeline, query));
+        let mut stored = connector.send(&self.address, &pipeline).await?;
+        let scores = ledger.and_then(|_| stored.pop());
+        if matches!(stored.first(), Some(Value::ServerError(error)) if error.code() == "ERR") {
+            // A syntax error.
+            self.leases_by_set.store(false, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Some((stored, scores)))
+    }
+
+    /// The same by a script.
+    async fn lease_by_script(
+        &self,
+        connector: &Connector,
+        keys: &[Vec<u8>],
+        (leases, ttl): (&[Head], Duration),
+        ledger: Option<&LedgerQuery<'_>>,
+    ) -> Result<(Vec<Value>, Option<Value>), TierError> {
+        let build = |by_text| {
+            let mut pipeline = Pipeline::with_capacity(2);
+            self.scripts.lookup.call(&mut pipeline, by_text, keys.len());
+            keys.iter().for_each(|key| _ = pipeline.arg(key));
+            pipeline.arg(px(ttl));
+            leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
+            ledger.inspect(|query| ledger::read(&mut pipeline, query));
+            pipeline
+        };
+        let mut answers = self.send_script(connector, build).await?.into_iter();
+        let answer = answers.next().unwrap_or_default();
+        let stored = match is_refused(&answer) {
+            true => vec![answer; keys.len()],
+            false => array(answer)?,
+        };
+        Ok((stored, answers.next()))
     }
 
     /// The contents of keys.

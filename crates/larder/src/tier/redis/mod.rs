@@ -41,7 +41,6 @@ use scripts::Scripts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::Instant;
 use twox_hash::XxHash3_64;
 
 pub(crate) use credentials::CredentialsSource;
@@ -119,8 +118,7 @@ impl RedisTier {
     /// not know it yet.
     async fn confirmed<T>(&self, change: impl Future<Output = Result<T, TierError>>) -> Result<T, TierError> {
         let done = change.await?;
-        let server = self.address.accepted().unwrap_or_default();
-        self.address.confirm(&server, Instant::now()).await?;
+        self.address.confirm_accepted().await?;
         Ok(done)
     }
 
