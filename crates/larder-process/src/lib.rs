@@ -9,7 +9,7 @@ mod redis;
 mod running;
 
 pub use postgres::{POSTGRES, POSTGRES_USER, PostgresServer};
-pub use redis::{RedisServer, SOCKET, StartCommand};
+pub use redis::{RedisServer, SOCKET, StartCommand, redis_command};
 pub use running::{Running, kill_all};
 
 use std::path::PathBuf;

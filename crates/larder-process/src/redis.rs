@@ -124,8 +124,8 @@ impl RedisServer {
     }
 }
 
-/// The command that starts redis-server.
-fn redis_command(program: &Path, folder: &Path, options: &[String]) -> Command {
+/// The command that starts redis-server, or another server with its options.
+pub fn redis_command(program: &Path, folder: &Path, options: &[String]) -> Command {
     let mut command = Command::new(program);
     command
         .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])

@@ -4,6 +4,7 @@
 //! A test that needs a program asks [`program`] for it, and [`needs`] for anything else. Where it is missing the test
 //! says so and passes, except on a machine that sets `CI=true`: there it is a failure.
 
+mod cluster;
 pub mod conformance;
 mod flaky_proxy;
 mod fork;
@@ -19,6 +20,7 @@ mod selected;
 mod sentinels;
 mod wait;
 
+pub use cluster::{Cluster, slot_of};
 pub use flaky_proxy::FlakyProxy;
 pub use fork::{Child, Line, fork};
 pub use larder_process::{POSTGRES_USER, PostgresServer, Running};

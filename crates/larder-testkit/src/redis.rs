@@ -219,8 +219,14 @@ fn start(kind: Kind, program: PathBuf, options: &[&str]) -> io::Result<larder_pr
 }
 
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
+    free_ports(1)[0]
+}
+
+/// So many different ports of 127.0.0.1 that nobody has now.
+pub(crate) fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port is free")).collect();
+    listeners.iter().map(|listener| listener.local_addr().expect("it is bound").port()).collect()
 }
 
 /// Whether this redis-server was built with TLS: the others do not know its options.

@@ -47,6 +47,16 @@ pub(crate) fn selected() -> Option<(Kind, PathBuf)> {
     }
 }
 
+/// The program of the servers of a cluster; `None` and a note if there is none.
+///
+/// # Panics
+/// If `larder server` is selected and the test is not listed: it has no clusters.
+pub(crate) fn redis_for_cluster() -> Option<PathBuf> {
+    let (kind, program) = selected()?;
+    assert!(kind == Kind::Redis, "larder server is in no cluster: list {} in only_redis.txt", test_name());
+    Some(program)
+}
+
 /// Why a test stays on redis-server; `None` if it does not.
 fn reason(test: &str) -> Option<&'static str> {
     let mut reason = "";

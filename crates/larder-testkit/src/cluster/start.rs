@@ -1,0 +1,144 @@
+//! How a cluster begins, and how another primary joins it.
+//!
+//! Nothing is negotiated: each server finds in its file what CLUSTER MEET and ADDSLOTS would have told it. But a server that
+//! starts as a primary refuses requests for two seconds, because it may have lost its slots while it was down. A replica does
+//! not wait. So each primary starts as the replica of a placeholder, an absent server that owns its slots, and takes over from
+//! it. Then all forget the placeholders.
+
+use super::file::{self, Identity, Plan};
+use super::{Cluster, Server};
+use crate::selected::redis_for_cluster;
+use crate::wait::Deadline;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The file of a server with what it knows of the cluster.
+const FILE: &str = "nodes.conf";
+/// How long a server that starts as a replica may take to say that the cluster works. Without that it works later.
+const READINESS_LIMIT: Duration = Duration::from_millis(500);
+
+impl Cluster {
+    /// Starts three primaries, each with a replica that is in sync. `None` and a note if redis-server is not installed or
+    /// another server is selected.
+    ///
+    /// # Panics
+    /// If they do not start, or do not form a cluster.
+    pub fn start() -> Option<Self> {
+        Some(Self::start_on(&redis_for_cluster()?, 3, 3))
+    }
+
+    /// Starts so many primaries without replicas.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_primaries(count: usize) -> Option<Self> {
+        Some(Self::start_on(&redis_for_cluster()?, count, 0))
+    }
+
+    fn start_on(program: &Path, primaries: usize, replicas: usize) -> Self {
+        // Another process may take a port before its server does.
+        let mut attempts = (0..10).map(|_| Self::attempt(program, primaries, replicas));
+        let cluster = attempts.find_map(Result::ok).expect("the servers start on free ports");
+        cluster.await_ok();
+        cluster
+    }
+
+    fn attempt(program: &Path, primaries: usize, replicas: usize) -> io::Result<Self> {
+        let mut identities = Identity::new(primaries + replicas);
+        let plan = Plan {
+            placeholders: (0..primaries).map(|_| Identity::absent()).collect(),
+            replicas: identities.split_off(primaries),
+            primaries: identities,
+        };
+        let files: Vec<_> = (0..primaries).map(|own| plan.of_primary(own)).collect();
+        let files_of_replicas: Vec<_> = (0..replicas).map(|own| plan.of_replica(own)).collect();
+        let (program, deadline) = (program.to_owned(), Deadline::start());
+        let mut cluster = Cluster { program, servers: Vec::new(), _deadline: deadline };
+        for (identity, file) in plan.primaries.into_iter().zip(files) {
+            let server = cluster.run(identity, &file)?;
+            cluster.take_over(server);
+        }
+        cluster.forget(&plan.placeholders);
+        // Only now: replicas would add the placeholders that they hear of.
+        for (identity, file) in plan.replicas.into_iter().zip(files_of_replicas) {
+            cluster.run(identity, &file)?;
+        }
+        Ok(cluster)
+    }
+
+    /// Adds a primary without slots, and returns its number.
+    ///
+    /// # Panics
+    /// If it does not start, or does not join.
+    pub fn add_primary(&mut self) -> usize {
+        let known = self.answering().next().expect("a server answers");
+        let nodes = self.command(known, "CLUSTER NODES");
+        let placeholder = Identity::absent();
+        let mut attempts = (0..10).map(|_| {
+            let identity = Identity::new(1).remove(0);
+            let file = file::of_joining(&nodes, &identity, &placeholder, self.epoch(known));
+            self.run(identity, &file)
+        });
+        let added = attempts.find_map(Result::ok).expect("the server starts on a free port");
+        self.take_over(added);
+        let Identity { port, bus_port, .. } = self.servers[added].identity;
+        self.execute(known, &format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
+        self.execute(added, &format!("CLUSTER FORGET {}", placeholder.id));
+        self.await_ok();
+        added
+    }
+
+    /// Starts a server with this content of its file, and returns its number.
+    fn run(&mut self, identity: Identity, file: &str) -> io::Result<usize> {
+        let [port, bus_port] = [identity.port, identity.bus_port].map(|port| port.to_string());
+        let options = [file, &port, &bus_port];
+        let process = larder_process::RedisServer::start_by(command, self.program.clone(), &options)?;
+        self.servers.push(Server { identity, process, is_paused: false });
+        Ok(self.servers.len() - 1)
+    }
+
+    /// Makes the replica of a placeholder a primary.
+    fn take_over(&self, server: usize) {
+        let start = Instant::now();
+        while !self.is_ok(server) && start.elapsed() < READINESS_LIMIT {
+            sleep(Duration::from_millis(2));
+        }
+        self.execute(server, "CLUSTER FAILOVER TAKEOVER");
+    }
+
+    /// Waits until all know who took over from the placeholders, and makes them forget these.
+    fn forget(&self, placeholders: &[Identity]) {
+        let is_placeholder = |id: &str| placeholders.iter().any(|placeholder| placeholder.id == id);
+        crate::until("all know the primaries", || {
+            let is_free = |server| {
+                let view = self.view(server);
+                view.iter().all(|line| !is_placeholder(&line.id) || line.slots.is_empty())
+            };
+            self.servers().all(is_free).then_some(())
+        });
+        for server in self.servers() {
+            for placeholder in placeholders {
+                self.execute(server, &format!("CLUSTER FORGET {}", placeholder.id));
+            }
+        }
+    }
+}
+
+/// The command that starts a server, whose options are the content of its file and its ports.
+fn command(program: &Path, folder: &Path, options: &[String]) -> Command {
+    let [known, port, bus_port] = options else { panic!("three options, got {options:?}") };
+    let file: PathBuf = folder.join(FILE);
+    // The server writes to it, and finds its changes there after a restart.
+    if !file.exists() {
+        std::fs::write(&file, known).expect("the folder is writable");
+    }
+    let mut command = larder_process::redis_command(program, folder, &[]);
+    command.args(["--port", port, "--bind", "127.0.0.1", "--cluster-enabled", "yes"]);
+    command.args(["--cluster-config-file", FILE, "--cluster-port", bus_port]);
+    command.args(["--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"]);
+    command.args(["--enable-debug-command", "yes"]);
+    command
+}

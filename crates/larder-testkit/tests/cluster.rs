@@ -1,0 +1,156 @@
+//! What tests do with a cluster has the effect on which they depend.
+
+use larder_testkit::{Cluster, slot_of};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// A key of this server, and its slot.
+fn key_of(cluster: &Cluster, server: usize) -> (String, u16) {
+    let keys = (0..).map(|number| format!("{{key-{number}}}"));
+    let key = keys.into_iter().find(|key| cluster.owner_of(key) == server).expect("one of them");
+    let slot = slot_of(&key);
+    (key, slot)
+}
+
+fn set(cluster: &Cluster, server: usize, key: &str) -> String {
+    cluster.command(server, &format!("SET {key} value"))
+}
+
+/// The redirection that a server sends.
+fn redirection(kind: &str, cluster: &Cluster, slot: u16, to: usize) -> String {
+    format!("-{kind} {slot} 127.0.0.1:{}\r\n", cluster.port(to))
+}
+
+#[test]
+fn cluster_routes_and_replicates() {
+    let Some(cluster) = Cluster::start() else { return };
+    for primary in 0..3 {
+        let (key, slot) = key_of(&cluster, primary);
+        let replica = cluster.replica_of(primary);
+        assert_eq!(replica, primary + 3);
+        assert_eq!(set(&cluster, primary, &key), "+OK\r\n");
+        let moved = redirection("MOVED", &cluster, slot, primary);
+        assert!(
+            cluster
+                .servers()
+                .filter(|server| *server != primary)
+                .all(|other| set(&cluster, other, &key) == moved)
+        );
+        cluster.await_replication(primary);
+        assert_eq!(cluster.command(replica, "DBSIZE"), ":1\r\n");
+    }
+}
+
+#[test]
+fn slot_that_moves_answers_with_ask_and_then_with_moved() {
+    let Some(cluster) = Cluster::start_primaries(3) else { return };
+    let (key, slot) = key_of(&cluster, 0);
+    let absent = format!("{key}-absent");
+    assert_eq!(set(&cluster, 0, &key), "+OK\r\n");
+    cluster.begin_move(slot, 2);
+    assert_eq!(set(&cluster, 0, &key), "+OK\r\n", "what is there stays until it moves");
+    assert_eq!(set(&cluster, 0, &absent), redirection("ASK", &cluster, slot, 2));
+    assert_eq!(set(&cluster, 2, &key), redirection("MOVED", &cluster, slot, 0));
+    assert_eq!(cluster.move_keys(slot, 2), 1);
+    assert_eq!(set(&cluster, 0, &key), redirection("ASK", &cluster, slot, 2));
+    assert_eq!(cluster.owner(slot), 0);
+    cluster.end_move(slot, 2);
+    assert_eq!(cluster.owner(slot), 2);
+    for other in [0, 1] {
+        assert_eq!(set(&cluster, other, &key), redirection("MOVED", &cluster, slot, 2));
+    }
+    assert_eq!(cluster.command(2, &format!("GET {key}")), "$5\r\nvalue\r\n");
+    assert_eq!(cluster.move_slot(slot, 0), 1);
+    assert_eq!(cluster.command(0, &format!("GET {key}")), "$5\r\nvalue\r\n");
+}
+
+#[test]
+fn killed_primary_is_replaced_and_becomes_a_replica() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    let (key, slot) = key_of(&cluster, 1);
+    assert_eq!(set(&cluster, 1, &key), "+OK\r\n");
+    cluster.await_replication(1);
+    let id = cluster.id(1).to_owned();
+    cluster.kill(1);
+    let next = cluster.next_owner(slot, 1);
+    assert_eq!(next, 4, "its replica");
+    assert_eq!(cluster.command(next, &format!("GET {key}")), "$5\r\nvalue\r\n");
+    cluster.restart(1);
+    cluster.await_ok();
+    assert!(!cluster.is_primary(1));
+    assert_eq!(cluster.replica_of(4), 1);
+    assert_eq!(cluster.command(1, "CLUSTER MYID"), format!("$40\r\n{id}\r\n"));
+    assert_eq!(cluster.command(1, "DBSIZE"), ":1\r\n", "in sync");
+}
+
+#[test]
+fn paused_primary_is_replaced_and_resumes_as_a_replica() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    let (_, slot) = key_of(&cluster, 0);
+    cluster.pause(0);
+    assert_eq!(cluster.next_owner(slot, 0), 3);
+    cluster.resume(0);
+    cluster.await_ok();
+    assert!(!cluster.is_primary(0));
+}
+
+#[test]
+fn primary_and_replica_change_places_twice() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (key, slot) = key_of(&cluster, 2);
+    for (former, next) in [(2, 5), (5, 2)] {
+        assert_eq!(set(&cluster, former, &key), "+OK\r\n");
+        cluster.fail_over(next);
+        assert!(cluster.is_primary(next));
+        assert_eq!(cluster.owner(slot), next);
+        assert_eq!(set(&cluster, next, &key), "+OK\r\n");
+        cluster.await_ok();
+        assert_eq!(set(&cluster, former, &key), redirection("MOVED", &cluster, slot, next));
+    }
+}
+
+#[test]
+fn added_primary_is_empty_and_can_get_a_slot() {
+    let Some(mut cluster) = Cluster::start_primaries(2) else { return };
+    let (key, slot) = key_of(&cluster, 1);
+    let added = cluster.add_primary();
+    assert_eq!((added, cluster.servers(), cluster.is_primary(added)), (2, 0..3, true));
+    assert_eq!(set(&cluster, added, &key), redirection("MOVED", &cluster, slot, 1));
+    assert_eq!(set(&cluster, 1, &key), "+OK\r\n");
+    assert_eq!(cluster.move_slot(slot, added), 1);
+    assert_eq!(set(&cluster, added, &key), "+OK\r\n");
+    assert_eq!(cluster.owner(slot), added);
+    assert_eq!(set(&cluster, 0, &key), redirection("MOVED", &cluster, slot, added));
+}
+
+#[test]
+fn primary_that_restarts_before_it_is_replaced_is_empty_and_keeps_its_slots() {
+    let Some(mut cluster) = Cluster::start_primaries(1) else { return };
+    let url = cluster.url();
+    assert_eq!(url, format!("redis+cluster://127.0.0.1:{}", cluster.port(0)));
+    assert_eq!(set(&cluster, 0, "key"), "+OK\r\n");
+    cluster.restart(0);
+    cluster.await_ok();
+    assert_eq!((cluster.url(), cluster.owner_of("key")), (url, 0));
+    assert_eq!(cluster.command(0, "GET key"), "$-1\r\n");
+}
+
+#[test]
+fn connections_of_one_type_are_closed() {
+    let Some(cluster) = Cluster::start_primaries(1) else { return };
+    let connect = || TcpStream::connect(("127.0.0.1", cluster.port(0))).expect("it listens");
+    let (mut normal, mut subscriber) = (connect(), connect());
+    let reply = |stream: &mut TcpStream, request: &[u8]| {
+        stream.write_all(request).expect("the server reads");
+        let mut reply = [0; 64];
+        let length = stream.read(&mut reply).unwrap_or(0);
+        String::from_utf8_lossy(&reply[..length]).into_owned()
+    };
+    let subscribed = "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n";
+    assert_eq!(reply(&mut subscriber, b"SUBSCRIBE news\r\n"), subscribed);
+    assert_eq!(cluster.close_clients(0, "pubsub"), 1);
+    assert_eq!(subscriber.read(&mut [0; 8]).expect("an orderly end"), 0);
+    assert_eq!(reply(&mut normal, b"PING\r\n"), "+PONG\r\n");
+    assert!(cluster.close_clients(0, "normal") >= 1);
+    assert_eq!(normal.read(&mut [0; 8]).expect("an orderly end"), 0);
+}
