@@ -1,5 +1,5 @@
 //! Installs the dependencies of the tests: Debian packages, toolchain components, and in the target folder the libraries
-//! of other languages.
+//! of other languages, one of which is a program: valkey-server.
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
@@ -60,6 +60,12 @@ const LIBRARIES: &[Libraries] = &[
         folder: "graphql-clients",
         manifests: NPM,
         install: npm,
+    },
+    Libraries {
+        source: "crates/larder-testkit/valkey",
+        folder: "valkey",
+        manifests: &["requirements.txt"],
+        install: pip,
     },
     Libraries {
         source: "crates/larder-server/tests/client_libraries/node",

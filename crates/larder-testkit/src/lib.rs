@@ -18,6 +18,7 @@ mod redis;
 mod scripted_proxy;
 mod selected;
 mod sentinels;
+mod valkey;
 mod wait;
 
 pub use cluster::{Cluster, slot_of};

@@ -33,9 +33,28 @@ pub(crate) enum Kind {
 
 /// The server for this test, and its program; `None` and a note if there is none.
 pub(crate) fn selected() -> Option<(Kind, PathBuf)> {
+    match named()? {
+        (Kind::Redis, _) => Some((Kind::Redis, program("redis-server")?)),
+        larder => Some(larder),
+    }
+}
+
+/// `None` and a note if this test needs a cluster, and the selected server is in none.
+///
+/// # Panics
+/// If the test is not listed.
+pub(crate) fn may_form_a_cluster() -> Option<()> {
+    let (kind, _) = named()?;
+    assert!(kind == Kind::Redis, "larder server is in no cluster: list {} in only_redis.txt", test_name());
+    Some(())
+}
+
+/// The server for this test, and its program as the variable names it; `None` and a note if the test stays on redis-server
+/// and another is named.
+fn named() -> Option<(Kind, PathBuf)> {
     let named = std::env::var_os(VARIABLE).map_or_else(|| "redis-server".into(), PathBuf::from);
     match named.file_name().and_then(OsStr::to_str) {
-        Some("redis-server") => Some((Kind::Redis, program("redis-server")?)),
+        Some("redis-server") => Some((Kind::Redis, named)),
         Some("larder") => match reason(&test_name()) {
             Some(reason) => {
                 note_skip(&format!("{NOTE}: {}: {reason}", test_name()));
@@ -45,16 +64,6 @@ pub(crate) fn selected() -> Option<(Kind, PathBuf)> {
         },
         _ => panic!("{VARIABLE} is {named:?}; it must be redis-server, or the path of larder"),
     }
-}
-
-/// The program of the servers of a cluster; `None` and a note if there is none.
-///
-/// # Panics
-/// If `larder server` is selected and the test is not listed: it has no clusters.
-pub(crate) fn redis_for_cluster() -> Option<PathBuf> {
-    let (kind, program) = selected()?;
-    assert!(kind == Kind::Redis, "larder server is in no cluster: list {} in only_redis.txt", test_name());
-    Some(program)
 }
 
 /// Why a test stays on redis-server; `None` if it does not.

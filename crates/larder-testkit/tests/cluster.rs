@@ -4,6 +4,39 @@ use larder_testkit::{Cluster, slot_of};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+/// How a cluster of these servers starts.
+struct Servers {
+    start: fn() -> Option<Cluster>,
+    start_primaries: fn(usize) -> Option<Cluster>,
+}
+
+const REDIS: Servers = Servers { start: Cluster::start, start_primaries: Cluster::start_primaries };
+const VALKEY: Servers =
+    Servers { start: Cluster::start_valkey, start_primaries: Cluster::start_valkey_primaries };
+
+/// Each test on redis-server and on valkey-server.
+macro_rules! tests {
+    ($($test:ident,)*) => {
+        mod redis {
+            $(#[test] fn $test() { super::$test(&super::REDIS); })*
+        }
+        mod valkey {
+            $(#[test] fn $test() { super::$test(&super::VALKEY); })*
+        }
+    };
+}
+
+tests! {
+    cluster_routes_and_replicates,
+    slot_that_moves_answers_with_ask_and_then_with_moved,
+    killed_primary_is_replaced_and_becomes_a_replica,
+    paused_primary_is_replaced_and_resumes_as_a_replica,
+    primary_and_replica_change_places_twice,
+    added_primary_is_empty_and_can_get_a_slot,
+    primary_that_restarts_before_it_is_replaced_is_empty_and_keeps_its_slots,
+    connections_of_one_type_are_closed,
+}
+
 /// A key of this server, and its slot.
 fn key_of(cluster: &Cluster, server: usize) -> (String, u16) {
     let keys = (0..).map(|number| format!("{{key-{number}}}"));
@@ -21,9 +54,8 @@ fn redirection(kind: &str, cluster: &Cluster, slot: u16, to: usize) -> String {
     format!("-{kind} {slot} 127.0.0.1:{}\r\n", cluster.port(to))
 }
 
-#[test]
-fn cluster_routes_and_replicates() {
-    let Some(cluster) = Cluster::start() else { return };
+fn cluster_routes_and_replicates(servers: &Servers) {
+    let Some(cluster) = (servers.start)() else { return };
     for primary in 0..3 {
         let (key, slot) = key_of(&cluster, primary);
         let replica = cluster.replica_of(primary);
@@ -41,9 +73,8 @@ fn cluster_routes_and_replicates() {
     }
 }
 
-#[test]
-fn slot_that_moves_answers_with_ask_and_then_with_moved() {
-    let Some(cluster) = Cluster::start_primaries(3) else { return };
+fn slot_that_moves_answers_with_ask_and_then_with_moved(servers: &Servers) {
+    let Some(cluster) = (servers.start_primaries)(3) else { return };
     let (key, slot) = key_of(&cluster, 0);
     let absent = format!("{key}-absent");
     assert_eq!(set(&cluster, 0, &key), "+OK\r\n");
@@ -64,9 +95,8 @@ fn slot_that_moves_answers_with_ask_and_then_with_moved() {
     assert_eq!(cluster.command(0, &format!("GET {key}")), "$5\r\nvalue\r\n");
 }
 
-#[test]
-fn killed_primary_is_replaced_and_becomes_a_replica() {
-    let Some(mut cluster) = Cluster::start() else { return };
+fn killed_primary_is_replaced_and_becomes_a_replica(servers: &Servers) {
+    let Some(mut cluster) = (servers.start)() else { return };
     let (key, slot) = key_of(&cluster, 1);
     assert_eq!(set(&cluster, 1, &key), "+OK\r\n");
     cluster.await_replication(1);
@@ -83,9 +113,8 @@ fn killed_primary_is_replaced_and_becomes_a_replica() {
     assert_eq!(cluster.command(1, "DBSIZE"), ":1\r\n", "in sync");
 }
 
-#[test]
-fn paused_primary_is_replaced_and_resumes_as_a_replica() {
-    let Some(mut cluster) = Cluster::start() else { return };
+fn paused_primary_is_replaced_and_resumes_as_a_replica(servers: &Servers) {
+    let Some(mut cluster) = (servers.start)() else { return };
     let (_, slot) = key_of(&cluster, 0);
     cluster.pause(0);
     assert_eq!(cluster.next_owner(slot, 0), 3);
@@ -94,9 +123,8 @@ fn paused_primary_is_replaced_and_resumes_as_a_replica() {
     assert!(!cluster.is_primary(0));
 }
 
-#[test]
-fn primary_and_replica_change_places_twice() {
-    let Some(cluster) = Cluster::start() else { return };
+fn primary_and_replica_change_places_twice(servers: &Servers) {
+    let Some(cluster) = (servers.start)() else { return };
     let (key, slot) = key_of(&cluster, 2);
     for (former, next) in [(2, 5), (5, 2)] {
         assert_eq!(set(&cluster, former, &key), "+OK\r\n");
@@ -109,9 +137,8 @@ fn primary_and_replica_change_places_twice() {
     }
 }
 
-#[test]
-fn added_primary_is_empty_and_can_get_a_slot() {
-    let Some(mut cluster) = Cluster::start_primaries(2) else { return };
+fn added_primary_is_empty_and_can_get_a_slot(servers: &Servers) {
+    let Some(mut cluster) = (servers.start_primaries)(2) else { return };
     let (key, slot) = key_of(&cluster, 1);
     let added = cluster.add_primary();
     assert_eq!((added, cluster.servers(), cluster.is_primary(added)), (2, 0..3, true));
@@ -123,9 +150,8 @@ fn added_primary_is_empty_and_can_get_a_slot() {
     assert_eq!(set(&cluster, 0, &key), redirection("MOVED", &cluster, slot, added));
 }
 
-#[test]
-fn primary_that_restarts_before_it_is_replaced_is_empty_and_keeps_its_slots() {
-    let Some(mut cluster) = Cluster::start_primaries(1) else { return };
+fn primary_that_restarts_before_it_is_replaced_is_empty_and_keeps_its_slots(servers: &Servers) {
+    let Some(mut cluster) = (servers.start_primaries)(1) else { return };
     let url = cluster.url();
     assert_eq!(url, format!("redis+cluster://127.0.0.1:{}", cluster.port(0)));
     assert_eq!(set(&cluster, 0, "key"), "+OK\r\n");
@@ -135,9 +161,8 @@ fn primary_that_restarts_before_it_is_replaced_is_empty_and_keeps_its_slots() {
     assert_eq!(cluster.command(0, "GET key"), "$-1\r\n");
 }
 
-#[test]
-fn connections_of_one_type_are_closed() {
-    let Some(cluster) = Cluster::start_primaries(1) else { return };
+fn connections_of_one_type_are_closed(servers: &Servers) {
+    let Some(cluster) = (servers.start_primaries)(1) else { return };
     let connect = || TcpStream::connect(("127.0.0.1", cluster.port(0))).expect("it listens");
     let (mut normal, mut subscriber) = (connect(), connect());
     let reply = |stream: &mut TcpStream, request: &[u8]| {
@@ -153,4 +178,11 @@ fn connections_of_one_type_are_closed() {
     assert_eq!(reply(&mut normal, b"PING\r\n"), "+PONG\r\n");
     assert!(cluster.close_clients(0, "normal") >= 1);
     assert_eq!(normal.read(&mut [0; 8]).expect("an orderly end"), 0);
+}
+
+#[test]
+fn each_cluster_has_servers_of_its_program() {
+    let is_valkey = |cluster: Cluster| cluster.command(0, "INFO server").contains("\nvalkey_version:9.1.");
+    assert!(!Cluster::start_primaries(1).is_some_and(is_valkey));
+    assert!(Cluster::start_valkey_primaries(1).is_none_or(is_valkey));
 }

@@ -7,7 +7,9 @@
 
 use super::file::{self, Identity, Plan};
 use super::{Cluster, Server};
-use crate::selected::redis_for_cluster;
+use crate::program::program;
+use crate::selected::may_form_a_cluster;
+use crate::valkey::valkey_server;
 use crate::wait::Deadline;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,21 +23,41 @@ const FILE: &str = "nodes.conf";
 const READINESS_LIMIT: Duration = Duration::from_millis(500);
 
 impl Cluster {
-    /// Starts three primaries, each with a replica that is in sync. `None` and a note if redis-server is not installed or
-    /// another server is selected.
+    /// Starts three primaries of redis-server, each with a replica that is in sync. `None` and a note if it is not installed,
+    /// or another server is selected.
     ///
     /// # Panics
     /// If they do not start, or do not form a cluster.
     pub fn start() -> Option<Self> {
-        Some(Self::start_on(&redis_for_cluster()?, 3, 3))
+        may_form_a_cluster()?;
+        Some(Self::start_on(&program("redis-server")?, 3, 3))
     }
 
-    /// Starts so many primaries without replicas.
+    /// The same with so many primaries and no replicas.
     ///
     /// # Panics
     /// As [`Cluster::start`].
     pub fn start_primaries(count: usize) -> Option<Self> {
-        Some(Self::start_on(&redis_for_cluster()?, count, 0))
+        may_form_a_cluster()?;
+        Some(Self::start_on(&program("redis-server")?, count, 0))
+    }
+
+    /// As [`Cluster::start`], of the valkey-server that `cargo xtask install` brings.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_valkey() -> Option<Self> {
+        may_form_a_cluster()?;
+        Some(Self::start_on(&valkey_server()?, 3, 3))
+    }
+
+    /// As [`Cluster::start_primaries`], of the same valkey-server.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn start_valkey_primaries(count: usize) -> Option<Self> {
+        may_form_a_cluster()?;
+        Some(Self::start_on(&valkey_server()?, count, 0))
     }
 
     fn start_on(program: &Path, primaries: usize, replicas: usize) -> Self {
