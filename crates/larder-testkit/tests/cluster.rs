@@ -1,6 +1,7 @@
 //! What tests do with a cluster has the effect on which they depend.
 
 use larder_testkit::{Cluster, slot_of};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -49,6 +50,19 @@ fn set(cluster: &Cluster, server: usize, key: &str) -> String {
     cluster.command(server, &format!("SET {key} value"))
 }
 
+/// The shards that a server knows.
+fn shards(cluster: &Cluster, server: usize) -> BTreeSet<Vec<usize>> {
+    let reply = cluster.command(server, "CLUSTER SHARDS");
+    let members = |shard: &str| {
+        let members =
+            shard.lines().filter_map(|word| cluster.servers().find(|server| cluster.id(*server) == word));
+        let mut members: Vec<_> = members.collect();
+        members.sort();
+        members
+    };
+    reply.split("\nslots\r").skip(1).map(members).collect()
+}
+
 /// The redirection that a server sends.
 fn redirection(kind: &str, cluster: &Cluster, slot: u16, to: usize) -> String {
     format!("-{kind} {slot} 127.0.0.1:{}\r\n", cluster.port(to))
@@ -56,6 +70,8 @@ fn redirection(kind: &str, cluster: &Cluster, slot: u16, to: usize) -> String {
 
 fn cluster_routes_and_replicates(servers: &Servers) {
     let Some(cluster) = (servers.start)() else { return };
+    let each = [vec![0, 3], vec![1, 4], vec![2, 5]];
+    assert!(cluster.servers().all(|server| shards(&cluster, server) == each.clone().into()));
     for primary in 0..3 {
         let (key, slot) = key_of(&cluster, primary);
         let replica = cluster.replica_of(primary);
@@ -140,7 +156,12 @@ fn primary_and_replica_change_places_twice(servers: &Servers) {
 fn added_primary_is_empty_and_can_get_a_slot(servers: &Servers) {
     let Some(mut cluster) = (servers.start_primaries)(2) else { return };
     let (key, slot) = key_of(&cluster, 1);
+    cluster.begin_move(slot, 0);
     let added = cluster.add_primary();
+    let nodes = cluster.command(added, "CLUSTER NODES");
+    assert!(!nodes.contains('['), "it does not import the slot of another: {nodes}");
+    cluster.end_move(slot, 1);
+    assert_eq!(shards(&cluster, added), [vec![0], vec![1], vec![2]].into());
     assert_eq!((added, cluster.servers(), cluster.is_primary(added)), (2, 0..3, true));
     assert_eq!(set(&cluster, added, &key), redirection("MOVED", &cluster, slot, 1));
     assert_eq!(set(&cluster, 1, &key), "+OK\r\n");

@@ -12,24 +12,31 @@ pub(super) struct Identity {
     pub(super) port: u16,
     /// The port for the other servers.
     pub(super) bus_port: u16,
+    /// The id that a primary shares with its replicas; `None` for servers that have no such ids.
+    shard: Option<String>,
 }
 
 impl Identity {
     /// So many new servers, on free ports.
-    pub(super) fn new(count: usize) -> Vec<Self> {
-        let identity = |ports: &[u16]| Identity { id: new_id(), port: ports[0], bus_port: ports[1] };
+    fn new(count: usize) -> Vec<Self> {
+        let identity = |ports: &[u16]| Identity::at(ports[0], ports[1]);
         free_ports(2 * count).chunks(2).map(identity).collect()
     }
 
     /// An absent server: its address refuses connections.
-    pub(super) fn absent() -> Self {
-        Identity { id: new_id(), port: 1, bus_port: 1 }
+    fn absent() -> Self {
+        Identity::at(1, 1)
+    }
+
+    fn at(port: u16, bus_port: u16) -> Self {
+        Identity { id: new_id(), port, bus_port, shard: None }
     }
 
     /// The line of a server that has these flags and, if it is a replica, this primary.
     fn line(&self, flags: &str, primary: &str, epoch: usize, slots: &str) -> String {
-        let Identity { id, port, bus_port } = self;
-        format!("{id} 127.0.0.1:{port}@{bus_port} {flags} {primary} 0 0 {epoch} connected {slots}\n")
+        let Identity { id, port, bus_port, .. } = self;
+        let shard = self.shard.iter().map(|shard| format!(",,shard-id={shard}")).collect::<String>();
+        format!("{id} 127.0.0.1:{port}@{bus_port}{shard} {flags} {primary} 0 0 {epoch} connected {slots}\n")
     }
 }
 
@@ -46,6 +53,23 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// So many new servers, which have ids of their shards or not.
+    pub(super) fn new(primaries: usize, replicas: usize, has_shards: bool) -> Self {
+        let mut identities = Identity::new(primaries + replicas);
+        let mut plan = Plan {
+            placeholders: (0..primaries).map(|_| Identity::absent()).collect(),
+            replicas: identities.split_off(primaries),
+            primaries: identities,
+        };
+        for index in 0..if has_shards { primaries } else { 0 } {
+            let shard = new_id();
+            for servers in [&mut plan.placeholders, &mut plan.primaries, &mut plan.replicas] {
+                servers.get_mut(index).into_iter().for_each(|server| server.shard = Some(shard.clone()));
+            }
+        }
+        plan
+    }
+
     /// The file of a primary: all are replicas of the placeholders.
     pub(super) fn of_primary(&self, own: usize) -> String {
         let mut file = String::new();
@@ -74,6 +98,20 @@ impl Plan {
         file + &last_line(self.epoch(self.primaries.len() - 1))
     }
 
+    /// The file of the only primary, which joins the servers that this file of another one has: it is the replica of a
+    /// placeholder without slots.
+    pub(super) fn of_joining(&self, others: &str) -> String {
+        let (placeholder, own) = (&self.placeholders[0], &self.primaries[0]);
+        let mut file =
+            placeholder.line("master", "-", 0, "") + &own.line("myself,slave", &placeholder.id, 0, "");
+        for line in others.lines() {
+            // In brackets: a slot that moves.
+            let words: Vec<_> = line.split(' ').filter(|word| !word.starts_with('[')).collect();
+            file += &(words.join(" ").replace("myself,", "") + "\n");
+        }
+        file
+    }
+
     fn slots(&self, index: usize) -> String {
         let begin = |index| index * SLOTS / self.primaries.len();
         format!("{}-{}", begin(index), begin(index + 1) - 1)
@@ -83,16 +121,6 @@ impl Plan {
     fn epoch(&self, index: usize) -> usize {
         self.primaries.len() + index + 1
     }
-}
-
-/// The file of a server that joins: it knows the others by the reply of one of them to CLUSTER NODES, and is the replica of
-/// a placeholder that has no slots.
-pub(super) fn of_joining(nodes: &str, own: &Identity, placeholder: &Identity, epoch: usize) -> String {
-    let known = nodes.lines().filter(|line| line.contains(" 127.0.0.1:"));
-    let mut file: String = known.map(|line| line.replace("myself,", "") + "\n").collect();
-    file += &placeholder.line("master", "-", 0, "");
-    file += &own.line("myself,slave", &placeholder.id, 0, "");
-    file + &last_line(epoch)
 }
 
 fn last_line(epoch: usize) -> String {

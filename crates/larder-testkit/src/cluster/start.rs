@@ -5,7 +5,7 @@
 //! not wait. So each primary starts as the replica of a placeholder, an absent server that owns its slots, and takes over from
 //! it. Then all forget the placeholders.
 
-use super::file::{self, Identity, Plan};
+use super::file::{Identity, Plan};
 use super::{Cluster, Server};
 use crate::program::program;
 use crate::selected::may_form_a_cluster;
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// The file of a server with what it knows of the cluster.
 const FILE: &str = "nodes.conf";
+/// What every server has: it is down after a second, and replicas wait neither for others nor for their disk.
+const OPTIONS: &str = "--cluster-node-timeout 1000 --repl-diskless-sync-delay 0 --repl-diskless-load on-empty-db \
+                       --enable-debug-command yes";
 /// How long a server that starts as a replica may take to say that the cluster works. Without that it works later.
 const READINESS_LIMIT: Duration = Duration::from_millis(500);
 
@@ -69,12 +72,7 @@ impl Cluster {
     }
 
     fn attempt(program: &Path, primaries: usize, replicas: usize) -> io::Result<Self> {
-        let mut identities = Identity::new(primaries + replicas);
-        let plan = Plan {
-            placeholders: (0..primaries).map(|_| Identity::absent()).collect(),
-            replicas: identities.split_off(primaries),
-            primaries: identities,
-        };
+        let plan = Plan::new(primaries, replicas, has_shards(program));
         let files: Vec<_> = (0..primaries).map(|own| plan.of_primary(own)).collect();
         let files_of_replicas: Vec<_> = (0..replicas).map(|own| plan.of_replica(own)).collect();
         let (program, deadline) = (program.to_owned(), Deadline::start());
@@ -97,18 +95,18 @@ impl Cluster {
     /// If it does not start, or does not join.
     pub fn add_primary(&mut self) -> usize {
         let known = self.answering().next().expect("a server answers");
-        let nodes = self.command(known, "CLUSTER NODES");
-        let placeholder = Identity::absent();
         let mut attempts = (0..10).map(|_| {
-            let identity = Identity::new(1).remove(0);
-            let file = file::of_joining(&nodes, &identity, &placeholder, self.epoch(known));
-            self.run(identity, &file)
+            let mut plan = Plan::new(1, 0, has_shards(&self.program));
+            self.execute(known, "CLUSTER SAVECONFIG");
+            let file = self.servers[known].process.folder().join(FILE);
+            let file = plan.of_joining(&std::fs::read_to_string(file)?);
+            Ok::<_, io::Error>((self.run(plan.primaries.remove(0), &file)?, plan.placeholders))
         });
-        let added = attempts.find_map(Result::ok).expect("the server starts on a free port");
+        let (added, placeholders) = attempts.find_map(Result::ok).expect("the server starts on a free port");
         self.take_over(added);
         let Identity { port, bus_port, .. } = self.servers[added].identity;
         self.execute(known, &format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
-        self.execute(added, &format!("CLUSTER FORGET {}", placeholder.id));
+        self.execute(added, &format!("CLUSTER FORGET {}", placeholders[0].id));
         self.await_ok();
         added
     }
@@ -149,6 +147,13 @@ impl Cluster {
     }
 }
 
+/// Whether the file of a server has the ids of shards, which Redis has since 7.2. Servers to which the file gives none choose
+/// several for the same shard, and some are then in none.
+fn has_shards(program: &Path) -> bool {
+    let output = Command::new(program).arg("--version").output().expect("the program runs");
+    !String::from_utf8_lossy(&output.stdout).contains(" v=7.0.")
+}
+
 /// The command that starts a server, whose options are the content of its file and its ports.
 fn command(program: &Path, folder: &Path, options: &[String]) -> Command {
     let [known, port, bus_port] = options else { panic!("three options, got {options:?}") };
@@ -160,7 +165,6 @@ fn command(program: &Path, folder: &Path, options: &[String]) -> Command {
     let mut command = larder_process::redis_command(program, folder, &[]);
     command.args(["--port", port, "--bind", "127.0.0.1", "--cluster-enabled", "yes"]);
     command.args(["--cluster-config-file", FILE, "--cluster-port", bus_port]);
-    command.args(["--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"]);
-    command.args(["--enable-debug-command", "yes"]);
+    command.args(OPTIONS.split_whitespace());
     command
 }

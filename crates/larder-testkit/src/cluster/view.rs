@@ -69,13 +69,6 @@ impl Cluster {
         self.view(server).into_iter().find(|line| line.is_own).expect("a server knows itself")
     }
 
-    /// The highest epoch that a server knows.
-    pub(super) fn epoch(&self, server: usize) -> usize {
-        let info = self.command(server, "CLUSTER INFO");
-        let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
-        epoch.and_then(|epoch| epoch.parse().ok()).expect("the server is in a cluster")
-    }
-
     /// Whether a server says that the cluster works.
     pub(super) fn is_ok(&self, server: usize) -> bool {
         self.command(server, "CLUSTER INFO").contains("cluster_state:ok")
