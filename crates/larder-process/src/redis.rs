@@ -99,11 +99,11 @@ impl RedisServer {
     /// # Errors
     /// If the server does not reply within 20 s.
     pub fn command(&self, line: &str) -> io::Result<String> {
-        let mut stream = UnixStream::connect(self.socket())?;
+        let mut stream = uninterrupted(|| UnixStream::connect(self.socket()))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(format!("{line}\r\n").as_bytes())?;
         let mut reply = vec![0; 1 << 16];
-        let length = stream.read(&mut reply)?;
+        let length = uninterrupted(|| stream.read(&mut reply))?;
         Ok(String::from_utf8_lossy(&reply[..length]).into_owned())
     }
 
@@ -121,6 +121,17 @@ impl RedisServer {
             sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+}
+
+/// Repeats a call of the system that ends without a result when the process is stopped and resumes, as a read with a time
+/// limit does.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }
 
