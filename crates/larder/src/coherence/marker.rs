@@ -9,7 +9,7 @@ use std::time::Duration;
 /// clock of a server that replaces another may be behind, so the clock of the former server counts too.
 pub(super) fn restored_age(clock: &ServerClock, pulse: &Pulse) -> Option<Duration> {
     let (time, marker) = (pulse.time?, pulse.marker?);
-    Some(Duration::from_micros(time.max(clock.latest().unwrap_or(0)).saturating_sub(marker)))
+    Some(Duration::from_micros(time.latest.max(clock.latest().unwrap_or(0)).saturating_sub(marker)))
 }
 
 #[cfg(test)]
@@ -21,7 +21,12 @@ mod tests {
 
     fn pulse(time: u64, marker: u64) -> Pulse {
         let micros = |seconds: u64| Some(seconds * 1_000_000);
-        Pulse { is_proof: true, time: micros(time), marker: micros(marker), ledger_clock: None }
+        Pulse {
+            is_proof: true,
+            time: micros(time).map(Into::into),
+            marker: micros(marker),
+            ledger_clock: None,
+        }
     }
 
     #[tokio::test(start_paused = true)]

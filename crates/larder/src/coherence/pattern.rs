@@ -44,10 +44,8 @@ impl Coordinator {
         let announcement = announcement::matching(&keyspace.channel, self.origin, glob.as_bytes());
         let announce = Mutation { operations: &[], ledger: None, announce: Some(&announcement) };
         redis.call_ignoring_breaker(redis.tier.mutate(&announce)).await?;
-        let (mut cursor, mut removed) = (0, 0);
-        loop {
-            let (next, mut keys) =
-                redis.call_ignoring_breaker(redis.tier.scan(cursor, glob.as_bytes())).await?;
+        let (mut scan, mut removed) = (redis.tier.scan(glob.as_bytes()), 0);
+        while let Some(mut keys) = redis.call_ignoring_breaker(scan.next()).await? {
             keys.retain(|key| !keyspace.is_own(key));
             for batch in keys.chunks(BATCH) {
                 let operations: Vec<_> = batch.iter().cloned().map(Operation::Remove).collect();
@@ -55,10 +53,6 @@ impl Coordinator {
                 let reply = redis.call_ignoring_breaker(redis.tier.mutate(&removal)).await?;
                 removed += reply.results.iter().filter(|result| removed_value(result)).count() as u64;
             }
-            if next == 0 {
-                break;
-            }
-            cursor = next;
         }
         redis.call_ignoring_breaker(redis.tier.mutate(&announce)).await?;
         Ok(removed)

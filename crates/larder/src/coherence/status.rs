@@ -42,7 +42,8 @@ pub enum CoherenceMode {
     Full,
     /// This process inherited the cache through a fork: every call is an error that says so, or a miss.
     Forked,
-    /// Redis does not reply, or its heartbeats do not, or its ledger cannot be used: since [`Coherence::proof_age`]. Memory
+    /// Redis does not reply, or its heartbeats do not, or those of one primary of a cluster, or its ledger cannot be used:
+    /// since [`Coherence::proof_age`]. Memory
     /// is served for [`Builder::disconnected`](crate::Builder::disconnected) after that; then every fetch loads.
     /// Invalidations by this node are queued.
     Lost,

@@ -20,8 +20,8 @@ use crate::node::server_clock::TimeRequest;
 use crate::report::error::CacheError;
 use crate::report::events::Event;
 use crate::tier::{
-    LedgerAdvance, LedgerAdvanced, Marker, Pulse, Requirement, ServerId, SubscribeOptions, Subscription,
-    Tier, TierError,
+    LedgerAdvance, LedgerAdvanced, Marker, Pulse, Requirement, SubscribeOptions, Subscription, Tier,
+    TierError,
 };
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,16 +129,21 @@ impl Coordinator {
         self.node.observers.emit(|| Event::Unsupported { lacks });
     }
 
-    /// The task has a subscription to this server, which replied to a heartbeat that was sent at `sent`.
-    fn on_connected(&self, server: &ServerId, (sent, request): (Duration, TimeRequest), pulse: &Pulse) {
+    /// The task has a subscription, whose server replied to a heartbeat that was sent at `sent`.
+    fn on_connected(
+        &self,
+        subscription: &dyn Subscription,
+        (sent, request): (Duration, TimeRequest),
+        pulse: &Pulse,
+    ) {
         let Some(redis) = &self.node.redis else { return };
-        if redis.tier.accepted().is_some_and(|accepted| accepted != *server) {
+        if redis.tier.accepted().is_some_and(|accepted| subscription.replaces(&accepted)) {
             self.requeue_recent(pulse);
         }
         self.node.server_clock.replace(request, pulse.time);
         self.node.ledger.observe(pulse.ledger_clock.unwrap_or(0));
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
-        redis.tier.accept(server);
+        redis.tier.accept(subscription.server());
         redis.breaker.succeeded();
         self.node.start_coordinating(redis);
         self.node.listeners.tell(RemoteInvalidation::Unknown);
@@ -281,7 +286,7 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     let former = former.as_ref().map_or(Marker::Ignore, Marker::Read);
     let Ok(pulse) = subscription.heartbeat(former).await else { return false };
     let Some(strong) = coordinator.upgrade() else { return false };
-    strong.on_connected(subscription.server(), sent, &pulse);
+    strong.on_connected(&*subscription, sent, &pulse);
     strong.end_first_attempt();
     handler.set_replay_epoch(strong.replay_log.replay_epoch());
     strong.node.observers.emit(|| Event::Connected);

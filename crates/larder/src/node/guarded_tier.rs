@@ -1,7 +1,7 @@
 //! The Redis tier with a circuit breaker and counters.
 
-use super::breaker::Breaker;
 use crate::report::error::CacheError;
+use crate::tier::breaker::Breaker;
 use crate::tier::{Requirement, Tier, TierError, TierFuture};
 use larder_engine::stats::{Counter, Histogram};
 use parking_lot::{Mutex, RwLock};
@@ -112,8 +112,8 @@ impl GuardedTier {
                         *self.unusable.lock() = Some(reason.clone());
                         self.breaker.failed();
                     }
-                    // Whether the server is alive, the next request finds out.
-                    TierError::Disconnected(_) => {}
+                    // Whether the server is alive, the next request finds out. Each server of several has a breaker of its own.
+                    TierError::Disconnected(_) | TierError::PartLost(_) => {}
                     // The server is alive.
                     TierError::Refused(_) | TierError::Unsupported(_) => self.breaker.succeeded(),
                     TierError::ServerChanged(_) => self.server_changed.notify_one(),

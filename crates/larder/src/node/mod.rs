@@ -8,9 +8,8 @@
 //! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
 //! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors;
 //!   [`listeners`]: functions that hear what other nodes invalidate.
-//! - [`guarded_tier`], [`breaker`]: Redis; [`server_clock`]: its clock, by which values expire there.
+//! - [`guarded_tier`]: Redis; [`server_clock`]: its clock, by which values expire there.
 
-pub(crate) mod breaker;
 pub(crate) mod entry;
 pub(crate) mod fetched;
 mod freshness;

@@ -1,4 +1,5 @@
-//! The server's clock, as far as this node knows it: two bounds from the last reply that told it.
+//! The server's clock, as far as this node knows it: two bounds from the last reply that told it. The servers of a cluster
+//! have clocks that differ a little, and values move between them: the earliest and the latest count.
 //!
 //! ```text
 //!  node    sent ──────────────── received ──────────── now
@@ -11,6 +12,7 @@
 
 use super::Node;
 use crate::report::error::CacheError;
+use crate::tier::ServerTime;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,8 +45,7 @@ pub(crate) struct TimeRequest {
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// The server's clock, in microseconds since 1970.
-    time: u64,
+    time: ServerTime,
     sent: Instant,
     received: Instant,
 }
@@ -55,16 +56,17 @@ impl ServerClock {
         TimeRequest { sent: Instant::now(), server: self.0.lock().server }
     }
 
-    /// Notes a reply that was received now, in microseconds. A reply of a server that was replaced meanwhile says nothing.
-    pub(crate) fn record(&self, request: TimeRequest, time: u64) {
+    /// Notes a reply that was received now. A reply of a server that was replaced meanwhile says nothing.
+    pub(crate) fn record(&self, request: TimeRequest, time: impl Into<ServerTime>) {
         let mut state = self.0.lock();
         if state.server == request.server {
+            let time = time.into();
             state.reading = Some(Reading { time, sent: request.sent, received: Instant::now() });
         }
     }
 
     /// Forgets the former server, and notes the reply of the present one, if it told its time.
-    pub(crate) fn replace(&self, request: TimeRequest, time: Option<u64>) {
+    pub(crate) fn replace(&self, request: TimeRequest, time: Option<ServerTime>) {
         let mut state = self.0.lock();
         state.server += 1;
         state.reading = time.map(|time| Reading { time, sent: request.sent, received: Instant::now() });
@@ -80,7 +82,7 @@ impl ServerClock {
     pub(crate) fn deadline(&self, kept_for: Duration) -> Option<u64> {
         let reading = self.0.lock().reading?;
         let since = reading.received.elapsed();
-        let earliest_ms = (reading.time + micros(since - since / DRIFT)) / 1_000;
+        let earliest_ms = (reading.time.earliest + micros(since - since / DRIFT)) / 1_000;
         let kept_for_ms = u64::try_from(kept_for.as_millis()).unwrap_or(LAST_DEADLINE).max(1);
         Some(earliest_ms.saturating_add(kept_for_ms).min(LAST_DEADLINE))
     }
@@ -89,12 +91,12 @@ impl ServerClock {
     pub(crate) fn latest(&self) -> Option<u64> {
         let reading = self.0.lock().reading?;
         let since = reading.sent.elapsed();
-        Some(reading.time.saturating_add(micros(since + since / DRIFT)))
+        Some(reading.time.latest.saturating_add(micros(since + since / DRIFT)))
     }
 
     /// What the server's clock showed when it last told its time, in microseconds.
     pub(crate) fn last_reply(&self) -> Option<u64> {
-        self.0.lock().reading.map(|reading| reading.time)
+        self.0.lock().reading.map(|reading| reading.time.earliest)
     }
 }
 
@@ -166,7 +168,7 @@ mod tests {
         clock.replace(clock.request(), None);
         clock.record(late, START);
         assert!(!clock.is_known());
-        clock.replace(clock.request(), Some(START));
+        clock.replace(clock.request(), Some(START.into()));
         assert!(clock.is_known());
     }
 

@@ -6,6 +6,7 @@
 //!
 //! The tests run the cache over a simulated tier too. So this file has all guarantees that a tier must give.
 
+pub(crate) mod breaker;
 pub(crate) mod redis;
 
 use std::fmt::Debug;
@@ -79,8 +80,8 @@ pub trait Tier: Debug + Send + Sync {
     /// announcement comes after all of them. A mutation that fails may have done some of it.
     fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, MutationReply>;
 
-    /// The server's clock, in microseconds since 1970.
-    fn time(&self) -> TierFuture<'_, u64>;
+    /// The clocks of the servers.
+    fn time(&self) -> TierFuture<'_, ServerTime>;
 
     /// Reads stamps of a ledger. Creates the ledger if there is none.
     fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps>;
@@ -97,9 +98,8 @@ pub trait Tier: Debug + Send + Sync {
     /// Adds to a counter and returns the sum. A new counter gets this time to live.
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64>;
 
-    /// One step of a scan of the keys that match a glob. The cursor 0 starts and ends the scan. A key that exists during
-    /// the whole scan is returned at least once.
-    fn scan<'a>(&'a self, cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)>;
+    /// Starts a scan of the keys that match a glob.
+    fn scan<'a>(&'a self, glob: &'a [u8]) -> Box<dyn Scan + 'a>;
 
     /// Opens a connection for heartbeats, which receives announcements, and with `options.tracking` every write under a
     /// prefix. The handler gets them in their order. [`PushHandler::handle`] returns before a heartbeat whose reply
@@ -121,10 +121,21 @@ pub trait Tier: Debug + Send + Sync {
     fn accepted(&self) -> Option<ServerId>;
 }
 
+/// A scan. A key that exists during the whole scan is returned at least once.
+pub trait Scan: Send {
+    /// The keys of the next step, maybe none; `None` once the scan has ended.
+    fn next(&mut self) -> TierFuture<'_, Option<Vec<Vec<u8>>>>;
+}
+
 /// An open subscription. Dropping it closes its connection.
 pub trait Subscription: Debug + Send + Sync {
     /// Which server this is.
     fn server(&self) -> &ServerId;
+
+    /// Whether it replaces the former one, maybe with an older copy of its data. Not so if others have only joined it.
+    fn replaces(&self, former: &ServerId) -> bool {
+        self.server() != former
+    }
 
     /// Whether the server may evict the ledger when it is full, as far as it tells.
     fn may_evict_ledger(&self) -> bool {
@@ -157,13 +168,36 @@ pub struct Pulse {
     /// whoever decides which server is the primary confirms this one. A primary that another one replaces, or that has lost
     /// its replicas or the other primaries, refuses writes before it stops answering reads.
     pub is_proof: bool,
-    /// The server's clock, in microseconds since 1970.
-    pub time: Option<u64>,
+    /// The clocks of the servers.
+    pub time: Option<ServerTime>,
     /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an older
     /// copy, it shows the age of the copy.
     pub marker: Option<u64>,
     /// The ledger's clock.
     pub ledger_clock: Option<u64>,
+}
+
+/// What the clocks of the servers showed at some moment between a request and its reply, in microseconds since 1970. One
+/// server has one clock; those of a cluster differ a little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerTime {
+    /// The clock that is behind.
+    pub earliest: u64,
+    /// The clock that is ahead.
+    pub latest: u64,
+}
+
+impl ServerTime {
+    /// That of both.
+    pub(crate) fn and(self, other: ServerTime) -> ServerTime {
+        ServerTime { earliest: self.earliest.min(other.earliest), latest: self.latest.max(other.latest) }
+    }
+}
+
+impl From<u64> for ServerTime {
+    fn from(micros: u64) -> Self {
+        ServerTime { earliest: micros, latest: micros }
+    }
 }
 
 /// Handles the pushes of a [`Subscription`]. Called in order and never concurrently. It must not block.
@@ -194,10 +228,11 @@ pub struct ServerId(pub String);
 #[non_exhaustive]
 pub enum Requirement {
     /// One server at the address, which is no sentinel and no part of a cluster.
-    #[error(
-        "it is part of a cluster, or a sentinel; use the address of a single primary, or redis+sentinel://"
-    )]
+    #[error("it is part of a cluster, or a sentinel; use redis+cluster:// or redis+sentinel://")]
     OneServer,
+    /// A cluster at an address with `redis+cluster://`.
+    #[error("it is no part of a cluster; use redis:// for a single server")]
+    Cluster,
     /// `EVAL` and `EVALSHA`: a key is compared and changed in one step.
     #[error("EVAL or EVALSHA is unknown, or refused to this user")]
     Scripts,
@@ -465,6 +500,9 @@ pub enum TierError {
     /// There is no reply: the server cannot be reached, or took too long. The request may have been executed.
     #[error("{0}")]
     NoReply(String),
+    /// One of several servers gives no reply; the others may. The request may have been executed.
+    #[error("{0}")]
+    PartLost(String),
     /// The connection was closed before the reply. The request may have been executed. The next request opens another
     /// connection.
     #[error("{0}")]

@@ -357,7 +357,8 @@ fn option_out_of_range_is_refused_with_value_and_range() {
             format!("redis_connections is {connections}; it must be from 1 to 64")
         );
     }
-    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, redis+unix:///PATH, or redis+sentinel://HOST:PORT,…/NAME";
+    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, redis+unix:///PATH, \
+                 redis+sentinel://HOST:PORT,…/NAME, or redis+cluster://HOST:PORT,…";
     for (url, shown) in
         [("x", "x"), ("gopher://x", "gopher://x"), ("redis://ada:secret@h:99999", "redis://ada:***@h:99999")]
     {

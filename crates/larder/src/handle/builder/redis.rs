@@ -18,7 +18,10 @@ impl Builder {
     ///
     /// A server behind sentinels is `redis+sentinel://[user:password@]host[:port],…/name[/db]`, with the name under which
     /// they watch it; `rediss+sentinel://` is TLS to both. The user is that of the server; that of the sentinels is
-    /// `?sentinel_user=…&sentinel_pass=…`. What is promised then is on the page `docs/scale.md`.
+    /// `?sentinel_user=…&sentinel_pass=…`.
+    ///
+    /// A cluster is `redis+cluster://[user:password@]host[:port],…`, with some of its servers; `rediss+cluster://` is TLS to
+    /// all of them. What is promised behind sentinels and on a cluster is on the page `docs/scale.md`.
     pub fn redis(mut self, url: impl Into<String>) -> Self {
         self.redis_url = Some(url.into());
         self

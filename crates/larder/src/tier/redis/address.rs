@@ -6,7 +6,6 @@
 use super::credentials::CredentialsSource;
 use super::exchange::{hello_field, send};
 use super::sentinel::{self, Place, Sentinels, Unconfirmed};
-use super::url;
 use super::values::text;
 use crate::tier::redis::RedisOptions;
 use crate::tier::{Requirement, ServerId, TierError};
@@ -21,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-use url::Target;
 
 /// The address of the server, and which server is accepted there.
 #[derive(Debug)]
@@ -30,6 +28,7 @@ pub(super) struct Address {
     info: ConnectionInfo,
     /// Those that know where the server is.
     sentinels: Option<Sentinels>,
+    expected: Mode,
     credentials: CredentialsSource,
     timeout: Duration,
     connect_timeout: Duration,
@@ -37,6 +36,15 @@ pub(super) struct Address {
     accepted: Mutex<Option<ServerId>>,
     /// Advances when the server is no longer a primary: older connections are opened again, and refused.
     demotions: AtomicU32,
+}
+
+/// What a server must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// On its own, or with replicas.
+    Single,
+    /// A part of a cluster.
+    Member,
 }
 
 /// An open connection and its server.
@@ -66,15 +74,13 @@ impl Open {
 }
 
 impl Address {
-    pub(super) fn new(url: &str, options: &RedisOptions) -> Result<Self, String> {
-        let (info, sentinels) = match url::parse(url)? {
-            Target::Server(info) => (info, None),
-            Target::Sentinels { name, each, server } => {
-                let each = each.into_iter().map(|info| with_certificates(info, options));
-                let each = each.collect::<Result<_, _>>()?;
-                (server, Some(Sentinels::new(name, each, options.timeout, options.sentinel_fence)))
-            }
-        };
+    /// The address of a server; behind sentinels if there are any.
+    pub(super) fn new(
+        info: ConnectionInfo,
+        sentinels: Option<Sentinels>,
+        expected: Mode,
+        options: &RedisOptions,
+    ) -> Result<Self, String> {
         let settings =
             info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3).set_skip_set_lib_name();
         let keepalive = TcpKeepalive::new().with_time(options.keepalive).with_interval(options.keepalive);
@@ -83,6 +89,7 @@ impl Address {
         Ok(Address {
             info: with_certificates(info, options)?,
             sentinels,
+            expected,
             credentials: options.credentials.clone(),
             timeout: options.timeout,
             connect_timeout: options.connect_timeout.unwrap_or(options.timeout),
@@ -91,17 +98,17 @@ impl Address {
         })
     }
 
-    /// The number of the database. Channels are shared by all databases.
-    pub(super) fn database(&self) -> i64 {
-        self.info.redis_settings().db()
-    }
-
     pub(super) fn accepted(&self) -> Option<ServerId> {
         self.accepted.lock().clone()
     }
 
     pub(super) fn accept(&self, server: &ServerId) {
         *self.accepted.lock() = Some(server.clone());
+    }
+
+    /// Accepts none.
+    pub(super) fn reject(&self) {
+        *self.accepted.lock() = None;
     }
 
     /// The server is not a primary: it must not be read either.
@@ -116,6 +123,16 @@ impl Address {
 
     /// Opens a connection to any primary.
     pub(super) async fn open(&self, config: AsyncConnectionConfig) -> Result<Open, TierError> {
+        let (open, role) = self.open_any(config).await?;
+        if !matches!(&*role, "master" | "primary" | "") {
+            self.sentinels.iter().for_each(Sentinels::misled);
+            return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
+        }
+        Ok(open)
+    }
+
+    /// Opens a connection to a primary or a replica. Returns its role too.
+    pub(super) async fn open_any(&self, config: AsyncConnectionConfig) -> Result<(Open, String), TierError> {
         let demotions = self.demotions.load(Ordering::Acquire);
         let connecting = tokio::time::timeout(self.connect_timeout, self.connect(config));
         let (mut connection, place) = connecting.await.unwrap_or_else(|_| Err(self.timed_out()))?;
@@ -125,13 +142,13 @@ impl Address {
         let hello = answers.next().unwrap_or_default();
         let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
         let field = |name| hello_field(&hello, name).and_then(|field| text(field).ok()).unwrap_or_default();
-        if matches!(&*field("mode"), "cluster" | "sentinel") {
-            return Err(TierError::Unsupported(Requirement::OneServer));
-        }
-        let role = field("role");
-        if !matches!(&*role, "master" | "primary" | "") {
-            self.sentinels.iter().for_each(Sentinels::misled);
-            return Err(TierError::NoReply(format!("the server is a {role}, not a primary")));
+        match (&*field("mode"), self.expected) {
+            ("cluster", Mode::Member) => {}
+            (_, Mode::Member) => return Err(TierError::Unsupported(Requirement::Cluster)),
+            ("cluster" | "sentinel", Mode::Single) => {
+                return Err(TierError::Unsupported(Requirement::OneServer));
+            }
+            (_, Mode::Single) => {}
         }
         let client_id = match hello_field(&hello, "id") {
             Some(Value::Int(id)) => id,
@@ -139,10 +156,11 @@ impl Address {
         };
         let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
         let server = ServerId(run);
+        let role = field("role");
         if let (Some(sentinels), Some(place)) = (&self.sentinels, place) {
             sentinels.reached(&server, place);
         }
-        Ok(Open { connection, server, client_id, demotions, closed: Arc::default() })
+        Ok((Open { connection, server, client_id, demotions, closed: Arc::default() }, role))
     }
 
     /// Returns once a majority of the sentinels has confirmed, `since` or later, that this server is the primary. At once if
@@ -253,7 +271,10 @@ impl Address {
 }
 
 #[cfg(feature = "tls")]
-fn with_certificates(info: ConnectionInfo, options: &RedisOptions) -> Result<ConnectionInfo, String> {
+pub(super) fn with_certificates(
+    info: ConnectionInfo,
+    options: &RedisOptions,
+) -> Result<ConnectionInfo, String> {
     match (info.addr(), &options.tls) {
         (ConnectionAddr::TcpTls { .. }, tls) => tls.clone().unwrap_or_default().apply(info),
         (_, Some(_)) => Err("redis_tls needs an address with rediss://".into()),
@@ -262,7 +283,7 @@ fn with_certificates(info: ConnectionInfo, options: &RedisOptions) -> Result<Con
 }
 
 #[cfg(not(feature = "tls"))]
-fn with_certificates(info: ConnectionInfo, _: &RedisOptions) -> Result<ConnectionInfo, String> {
+pub(super) fn with_certificates(info: ConnectionInfo, _: &RedisOptions) -> Result<ConnectionInfo, String> {
     Ok(info)
 }
 
@@ -295,7 +316,8 @@ mod tests {
         let ports = [&second, &first].map(|listener| listener.local_addr().expect("bound"));
         let name = Moving(Arc::new(Mutex::new(ports.to_vec())));
         let options = RedisOptions { timeout: Duration::from_secs(20), ..RedisOptions::default() };
-        let address = Address::new("redis://redis.invalid", &options).expect("valid");
+        let info = redis::IntoConnectionInfo::into_connection_info("redis://redis.invalid").expect("valid");
+        let address = Address::new(info, None, Mode::Single, &options).expect("valid");
         for listener in [first, second] {
             let config = AsyncConnectionConfig::new().set_dns_resolver(name.clone());
             // The server closes the connection at once.

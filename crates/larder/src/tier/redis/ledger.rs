@@ -9,9 +9,11 @@
 //! stamp. What such a ledger says orders nothing.
 
 use super::RedisTier;
-use super::connect::Connector;
+use super::server::{Lane, Sent};
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
-use crate::tier::{LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES};
+use crate::tier::{
+    Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
+};
 use crate::value::random::random_u64;
 use redis::{Pipeline, Value};
 
@@ -34,17 +36,17 @@ pub(super) fn read(pipeline: &mut Pipeline, query: &LedgerQuery<'_>) {
 
 impl RedisTier {
     pub(super) async fn do_read_stamps(&self, query: &LedgerQuery<'_>) -> Result<Stamps, TierError> {
-        let connector = self.reader(query.key);
+        let lane = Lane::Read(query.key);
         let mut pipeline = Pipeline::with_capacity(1);
         read(&mut pipeline, query);
-        let scores = connector.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default();
-        self.parse_stamps(connector, query, scores).await
+        let scores = self.servers.send(lane, Sent::Repeatably, &pipeline).await?.pop().unwrap_or_default();
+        self.parse_stamps(lane, query, scores).await
     }
 
     /// Parses the reply to ZMSCORE. If there is no ledger, or one that was overwritten, creates one and reads it.
     pub(super) async fn parse_stamps(
         &self,
-        connector: &Connector,
+        lane: Lane<'_>,
         query: &LedgerQuery<'_>,
         scores: Value,
     ) -> Result<Stamps, TierError> {
@@ -56,7 +58,7 @@ impl RedisTier {
             Err(_) if has_wrong_type => true,
             Err(error) => return Err(error),
         };
-        let start = self.server_micros(connector).await?.max(query.at_least + margin());
+        let start = self.server_micros(query.key).await?.max(query.at_least + margin());
         let answers = if overwritten {
             tracing::warn!("another program has overwritten the ledger: a new one is created");
             let build = |by_text| {
@@ -70,12 +72,12 @@ impl RedisTier {
                 read(&mut pipeline, query);
                 pipeline
             };
-            self.send_script(connector, build).await?
+            self.servers.send_script(lane, build).await?
         } else {
             let mut pipeline = Pipeline::with_capacity(2);
             pipeline.cmd("ZADD").arg(query.key).arg("NX").arg(start).arg("clock").arg(start).arg("floor");
             read(&mut pipeline, query);
-            connector.send(&self.address, &pipeline).await?
+            self.servers.send(lane, Sent::Once, &pipeline).await?
         };
         let mut answers = answers.into_iter();
         checked(answers.next().unwrap_or_default())?;
@@ -85,22 +87,30 @@ impl RedisTier {
     }
 
     pub(super) async fn do_advance(&self, advance: &LedgerAdvance<'_>) -> Result<LedgerAdvanced, TierError> {
-        let build = |by_text| {
+        let build = |by_text, channel: &[u8]| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.scripts.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
             pipeline.arg(advance.at_least).arg(margin());
             pipeline.arg(advance.floor_message.unwrap_or_default());
-            pipeline.arg(&advance.announce.channel).arg(&advance.announce.message);
+            pipeline.arg(channel).arg(&advance.announce.message);
             stamped(advance, |member| _ = pipeline.arg(member));
             pipeline
         };
-        let mut answers = self.send_script(&self.writer, build).await?;
+        let Announcement { channel, message } = advance.announce;
+        let lane = Lane::Write(advance.key);
+        let (mut answers, reached) = self.servers.send_announcing_script(lane, channel, build).await?;
         let mut fields = array(answers.pop().unwrap_or_default())?.into_iter();
         let clock = stamp(fields.next().unwrap_or_default())?.unwrap_or_default();
         let members = int(fields.next().unwrap_or_default())?;
         let is_other = int(fields.next().unwrap_or_default())? == 1;
         if members > MAX_MEMBERS {
             self.trim(advance.key).await?;
+        }
+        let messages = advance.floor_message.filter(|_| is_other).into_iter().chain([&message[..]]);
+        for message in messages {
+            let message = [message, clock.to_string().as_bytes()].concat();
+            let announcement = Announcement { channel: channel.clone(), message };
+            self.servers.announce_elsewhere(&reached, &announcement).await?;
         }
         Ok(LedgerAdvanced { clock, is_other })
     }
@@ -113,13 +123,15 @@ impl RedisTier {
             pipeline.arg(&JUDGES_OF_EVERYTHING);
             pipeline
         };
-        int(self.send_script(&self.writer, build).await?.pop().unwrap_or_default()).map(drop)
+        int(self.servers.send_script(Lane::Write(key), build).await?.pop().unwrap_or_default()).map(drop)
     }
 
-    pub(super) async fn server_micros(&self, connector: &Connector) -> Result<u64, TierError> {
+    /// The clock of the server that has this key.
+    async fn server_micros(&self, key: &[u8]) -> Result<u64, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("TIME");
-        time_micros(connector.send_repeatable(&self.address, &pipeline).await?.pop().unwrap_or_default())
+        let answers = self.servers.send(Lane::Read(key), Sent::Repeatably, &pipeline).await;
+        time_micros(answers?.pop().unwrap_or_default())
     }
 }
 

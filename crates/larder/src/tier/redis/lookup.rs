@@ -1,9 +1,10 @@
 //! Reads: keys and leases, or heads, and the ledger, in one round trip.
 
 use super::RedisTier;
-use super::connect::Connector;
 use super::ledger;
-use super::values::{array, bytes, head_of, px};
+use super::server::{Lane, Sent};
+use super::servers::Servers;
+use super::values::{array, bytes, head_of, is_wrong_type, px};
 use crate::tier::{HEAD_BYTES, Head, HeadsReply, KeyContent, LedgerQuery, Lookup, LookupReply, TierError};
 use redis::{Cmd, Pipeline, Value};
 use std::sync::atomic::Ordering;
@@ -14,19 +15,19 @@ impl RedisTier {
         let Some(first) = lookup.keys.first() else {
             return Ok(LookupReply { keys: Vec::new(), stamps: None });
         };
-        let connector = self.reader(first);
+        let lane = Lane::Read(first);
         let ledger = lookup.ledger.as_ref();
         let key_count = lookup.keys.len();
         let (contents, scores) = match (lookup.lease, ledger) {
-            (Some(leases), _) => self.read_or_lease(connector, lookup.keys, leases, ledger).await?,
-            (None, Some(ledger)) => self.read_with_ledger(connector, lookup.keys, ledger).await?,
-            (None, None) => (self.read(connector, lookup.keys).await?, None),
+            (Some(leases), _) => self.read_or_lease(lane, lookup.keys, leases, ledger).await?,
+            (None, Some(_)) => self.read_with_ledger(lane, lookup.keys, ledger).await?,
+            (None, None) => (self.read(lane, lookup.keys).await?, None),
         };
         if contents.len() != key_count {
             return Err(TierError::Refused(format!("{} replies for {key_count} keys", contents.len())));
         }
         let stamps = match (ledger, scores) {
-            (Some(query), Some(scores)) => Some(self.parse_stamps(connector, query, scores).await?),
+            (Some(query), Some(scores)) => Some(self.parse_stamps(lane, query, scores).await?),
             _ => None,
         };
         Ok(LookupReply { keys: contents, stamps })
@@ -36,22 +37,22 @@ impl RedisTier {
     /// because the server is full, or because this user may only read, are read.
     async fn read_or_lease(
         &self,
-        connector: &Connector,
+        lane: Lane<'_>,
         keys: &[Vec<u8>],
         leases: (&[Head], Duration),
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
-        let by_set = self.lease_by_set(connector, keys, leases, ledger).await?;
+        let by_set = self.lease_by_set(lane, keys, leases, ledger).await?;
         let (stored, scores) = match by_set {
             Some(replies) => replies,
-            None => self.lease_by_script(connector, keys, leases, ledger).await?,
+            None => self.lease_by_script(lane, keys, leases, ledger).await?,
         };
         let refused = |(key, stored): (&Vec<u8>, &Value)| is_refused(stored).then(|| key.clone());
         let refused: Vec<_> = keys.iter().zip(&stored).filter_map(refused).collect();
         let mut read = Vec::new();
         if !refused.is_empty() {
             let is_granted = stored.contains(&Value::Nil);
-            read = self.read(connector, &refused).await.map_err(|error| match error {
+            read = self.read(lane, &refused).await.map_err(|error| match error {
                 // Not all was refused: there may be leases.
                 TierError::Refused(reason) if is_granted => TierError::NoReply(reason),
                 error => error,
@@ -70,7 +71,7 @@ impl RedisTier {
     /// than 7.0 and has not done anything.
     async fn lease_by_set(
         &self,
-        connector: &Connector,
+        lane: Lane<'_>,
         keys: &[Vec<u8>],
         (leases, ttl): (&[Head], Duration),
         ledger: Option<&LedgerQuery<'_>>,
@@ -83,7 +84,7 @@ impl RedisTier {
             pipeline.cmd("SET").arg(key).arg(lease).arg("PX").arg(px(ttl)).arg("NX").arg("GET");
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        let mut stored = connector.send(&self.address, &pipeline).await?;
+        let mut stored = self.servers.send(lane, Sent::Once, &pipeline).await?;
         let scores = ledger.and_then(|_| stored.pop());
         if matches!(stored.first(), Some(Value::ServerError(error)) if error.code() == "ERR") {
             // A syntax error.
@@ -96,55 +97,78 @@ impl RedisTier {
     /// The same by a script.
     async fn lease_by_script(
         &self,
-        connector: &Connector,
+        lane: Lane<'_>,
         keys: &[Vec<u8>],
         (leases, ttl): (&[Head], Duration),
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<(Vec<Value>, Option<Value>), TierError> {
+        let at_once = self.keys_at_once();
         let build = |by_text| {
             let mut pipeline = Pipeline::with_capacity(2);
-            self.scripts.lookup.call(&mut pipeline, by_text, keys.len());
-            keys.iter().for_each(|key| _ = pipeline.arg(key));
-            pipeline.arg(px(ttl));
-            leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
+            for (keys, leases) in keys.chunks(at_once).zip(leases.chunks(at_once)) {
+                self.scripts.lookup.call(&mut pipeline, by_text, keys.len());
+                keys.iter().for_each(|key| _ = pipeline.arg(key));
+                pipeline.arg(px(ttl));
+                leases.iter().for_each(|lease| _ = pipeline.arg(&lease[..]));
+            }
             ledger.inspect(|query| ledger::read(&mut pipeline, query));
             pipeline
         };
-        let mut answers = self.send_script(connector, build).await?.into_iter();
-        let answer = answers.next().unwrap_or_default();
-        let stored = match is_refused(&answer) {
-            true => vec![answer; keys.len()],
-            false => array(answer)?,
-        };
-        Ok((stored, answers.next()))
+        let mut answers = self.servers.send_script(lane, build).await?;
+        let scores = ledger.and_then(|_| answers.pop());
+        let mut stored = Vec::with_capacity(keys.len());
+        for (keys, answer) in keys.chunks(at_once).zip(answers) {
+            match is_refused(&answer) {
+                true => stored.extend(std::iter::repeat_n(answer, keys.len())),
+                false => stored.extend(array(answer)?),
+            }
+        }
+        Ok((stored, scores))
     }
 
     /// The contents of keys.
-    async fn read(&self, connector: &Connector, keys: &[Vec<u8>]) -> Result<Vec<KeyContent>, TierError> {
+    async fn read(&self, lane: Lane<'_>, keys: &[Vec<u8>]) -> Result<Vec<KeyContent>, TierError> {
+        let Servers::One(server) = &self.servers else {
+            return Ok(self.read_with_ledger(lane, keys, None).await?.0);
+        };
         const NAME: &str = "MGET";
         let argument_bytes = NAME.len() + keys.iter().map(Vec::len).sum::<usize>();
         let mut command = Cmd::with_capacity(1 + keys.len(), argument_bytes);
         command.arg(NAME);
         keys.iter().for_each(|key| _ = command.arg(key));
-        let stored = connector.send_repeatable_command(&self.address, &command).await?;
+        let stored = server.send_command(lane, &command).await?;
         array(stored)?.into_iter().map(content).collect()
     }
 
     /// The contents of keys, and the reply to the read of the ledger.
     async fn read_with_ledger(
         &self,
-        connector: &Connector,
+        lane: Lane<'_>,
         keys: &[Vec<u8>],
-        ledger: &LedgerQuery<'_>,
+        ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<(Vec<KeyContent>, Option<Value>), TierError> {
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("MGET");
-        keys.iter().for_each(|key| _ = pipeline.arg(key));
-        ledger::read(&mut pipeline, ledger);
-        let mut answers = connector.send_repeatable(&self.address, &pipeline).await?.into_iter();
-        let stored = array(answers.next().unwrap_or_default())?;
+        let is_one = matches!(self.servers, Servers::One(_));
+        let mut pipeline = Pipeline::with_capacity(if is_one { 2 } else { keys.len() + 1 });
+        match is_one {
+            true => {
+                pipeline.cmd("MGET");
+                keys.iter().for_each(|key| _ = pipeline.arg(key));
+            }
+            false => keys.iter().for_each(|key| _ = pipeline.cmd("GET").arg(key)),
+        }
+        ledger.inspect(|query| ledger::read(&mut pipeline, query));
+        let mut answers = self.servers.send(lane, Sent::Repeatably, &pipeline).await?;
+        let scores = ledger.and_then(|_| answers.pop());
+        let stored = match is_one {
+            true => array(answers.pop().unwrap_or_default())?,
+            // As MGET, which returns nil for a key of another type.
+            false => answers
+                .into_iter()
+                .map(|value| if is_wrong_type(&value) { Value::Nil } else { value })
+                .collect(),
+        };
         let contents = stored.into_iter().map(content).collect::<Result<_, TierError>>()?;
-        Ok((contents, answers.next()))
+        Ok((contents, scores))
     }
 
     pub(super) async fn do_read_heads(
@@ -152,9 +176,9 @@ impl RedisTier {
         keys: &[Vec<u8>],
         ledger: Option<&LedgerQuery<'_>>,
     ) -> Result<HeadsReply, TierError> {
-        let connector = match (keys.first(), ledger) {
-            (Some(key), _) => self.reader(key),
-            (None, Some(query)) => self.reader(query.key),
+        let lane = match (keys.first(), ledger) {
+            (Some(key), _) => Lane::Read(key),
+            (None, Some(query)) => Lane::Read(query.key),
             (None, None) => return Ok(HeadsReply { heads: Vec::new(), stamps: None }),
         };
         let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
@@ -162,10 +186,10 @@ impl RedisTier {
             pipeline.cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1);
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        let mut answers = connector.send_repeatable(&self.address, &pipeline).await?.into_iter();
+        let mut answers = self.servers.send(lane, Sent::Repeatably, &pipeline).await?.into_iter();
         let heads = answers.by_ref().take(keys.len()).map(head_of).collect::<Result<_, TierError>>()?;
         let stamps = match (ledger, answers.next()) {
-            (Some(query), Some(scores)) => Some(self.parse_stamps(connector, query, scores).await?),
+            (Some(query), Some(scores)) => Some(self.parse_stamps(lane, query, scores).await?),
             _ => None,
         };
         Ok(HeadsReply { heads, stamps })

@@ -5,6 +5,8 @@
 //! mutate, advance_ledger, …              one connection: mutations of a key keep their order
 //! subscribe                              its own, for pushes
 //! ```
+//! Behind them is one server, or a [`cluster`], of which each server has these connections: [`servers`] sends a request
+//! to the one or the other.
 //!
 //! A connection that the server closes while it is idle is replaced before it is used. Only reads and removals are sent
 //! twice, since a command whose connection broke may have been executed. A compare-and-set needs no order, because it
@@ -12,6 +14,7 @@
 
 mod address;
 mod batches;
+mod cluster;
 mod compare_and_set;
 mod connect;
 mod credentials;
@@ -21,8 +24,11 @@ mod lookup;
 mod mutate;
 mod pulse;
 mod requirements;
+mod scan;
 mod scripts;
 mod sentinel;
+mod server;
+mod servers;
 mod subscribe;
 #[cfg(feature = "tls")]
 mod tls;
@@ -30,18 +36,21 @@ mod url;
 mod values;
 
 use crate::tier::{
-    Announcement, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup, LookupReply,
-    Mutation, MutationReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription, Tier, TierError,
-    TierFuture,
+    Announcement, BATCH, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup,
+    LookupReply, Mutation, MutationReply, PushHandler, Scan, ServerId, ServerTime, Stamps, SubscribeOptions,
+    Subscription, Tier, TierFuture,
 };
-use address::Address;
-use connect::Connector;
-use redis::{Pipeline, Value};
+use address::{Address, Mode, with_certificates};
+use cluster::Cluster;
+use scan::ServerScan;
 use scripts::Scripts;
+use sentinel::Sentinels;
+use server::Server;
+use servers::Servers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use twox_hash::XxHash3_64;
+use url::Target;
 
 pub(crate) use credentials::CredentialsSource;
 pub use credentials::RedisCredentials;
@@ -56,7 +65,7 @@ const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(60);
 const CONNECTIONS: usize = 4;
 
 /// How a server is reached and used.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RedisOptions {
     /// The time limit for each reply.
     pub(crate) timeout: Duration,
@@ -89,59 +98,45 @@ impl Default for RedisOptions {
 }
 
 pub(crate) struct RedisTier {
-    address: Arc<Address>,
-    /// For lookups and compare-and-sets, by the hash of the key.
-    readers: Box<[Connector]>,
-    /// For mutations.
-    writer: Connector,
+    servers: Servers,
+    database: i64,
     scripts: Scripts,
-    /// Whether the accepted server has `SET` with `NX` and `GET`, as far as is known.
+    /// Whether the accepted servers have `SET` with `NX` and `GET`, as far as is known.
     leases_by_set: AtomicBool,
 }
 
 impl RedisTier {
     pub(crate) fn new(url: &str, options: &RedisOptions) -> Result<Self, String> {
-        Ok(RedisTier {
-            address: Arc::new(Address::new(url, options)?),
-            readers: (0..options.connections).map(|_| Connector::default()).collect(),
-            writer: Connector::default(),
-            scripts: Scripts::new(),
-            leases_by_set: AtomicBool::new(true),
-        })
-    }
-
-    fn reader(&self, key: &[u8]) -> &Connector {
-        &self.readers[XxHash3_64::oneshot(key) as usize % self.readers.len()]
-    }
-
-    /// An announced change, which counts once the server is confirmed as the primary: one that sentinels have replaced may
-    /// not know it yet.
-    async fn confirmed<T>(&self, change: impl Future<Output = Result<T, TierError>>) -> Result<T, TierError> {
-        let done = change.await?;
-        self.address.confirm_accepted().await?;
-        Ok(done)
-    }
-
-    /// Sends a pipeline whose first command calls a script by its digest. If the server does not have the script,
-    /// sends the pipeline with its text.
-    async fn send_script(
-        &self,
-        connector: &Connector,
-        build: impl Fn(bool) -> Pipeline,
-    ) -> Result<Vec<Value>, TierError> {
-        let answers = connector.send(&self.address, &build(false)).await?;
-        match answers.first() {
-            Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
-                connector.send(&self.address, &build(true)).await
+        let one = |info, sentinels| {
+            let address = Address::new(info, sentinels, Mode::Single, options)?;
+            Ok::<_, String>(Servers::One(Server::new(address, options.connections)))
+        };
+        let target = url::parse(url)?;
+        let database = target.database();
+        let servers = match target {
+            Target::Server(info) => one(info, None)?,
+            Target::Sentinels { name, each, server } => {
+                let each = each.into_iter().map(|info| with_certificates(info, options));
+                let each = each.collect::<Result<_, _>>()?;
+                one(server, Some(Sentinels::new(name, each, options.timeout, options.sentinel_fence)))?
             }
-            _ => Ok(answers),
+            Target::Cluster(seeds) => Servers::Cluster(Cluster::new(seeds, options)?),
+        };
+        Ok(RedisTier { servers, database, scripts: Scripts::new(), leases_by_set: AtomicBool::new(true) })
+    }
+
+    /// The most keys of one call of a script: those of a cluster have different servers.
+    fn keys_at_once(&self) -> usize {
+        match self.servers {
+            Servers::One(_) => BATCH,
+            Servers::Cluster(_) => 1,
         }
     }
 }
 
 impl Tier for RedisTier {
     fn database_name(&self) -> String {
-        self.address.database().to_string()
+        self.database.to_string()
     }
 
     fn lookup<'a>(&'a self, lookup: &'a Lookup<'a>) -> TierFuture<'a, LookupReply> {
@@ -162,20 +157,17 @@ impl Tier for RedisTier {
         announce: Option<&'a Announcement>,
     ) -> TierFuture<'a, Vec<bool>> {
         match announce {
-            Some(_) => Box::pin(self.confirmed(self.do_compare_and_set(requests, announce))),
+            Some(_) => Box::pin(self.do_compare_and_set(requests, announce)),
             None => Box::pin(self.compare_and_set_in_batches(requests)),
         }
     }
 
     fn mutate<'a>(&'a self, mutation: &'a Mutation<'a>) -> TierFuture<'a, MutationReply> {
-        match mutation.announce {
-            Some(_) => Box::pin(self.confirmed(self.do_mutate(mutation))),
-            None => Box::pin(self.do_mutate(mutation)),
-        }
+        Box::pin(self.do_mutate(mutation))
     }
 
-    fn time(&self) -> TierFuture<'_, u64> {
-        Box::pin(self.server_micros(&self.readers[0]))
+    fn time(&self) -> TierFuture<'_, ServerTime> {
+        Box::pin(self.servers.time())
     }
 
     fn read_stamps<'a>(&'a self, query: &'a LedgerQuery<'a>) -> TierFuture<'a, Stamps> {
@@ -183,15 +175,18 @@ impl Tier for RedisTier {
     }
 
     fn advance_ledger<'a>(&'a self, advance: &'a LedgerAdvance<'a>) -> TierFuture<'a, LedgerAdvanced> {
-        Box::pin(self.confirmed(self.do_advance(advance)))
+        Box::pin(self.do_advance(advance))
     }
 
     fn increment<'a>(&'a self, key: &'a [u8], by: i64, ttl: Duration) -> TierFuture<'a, i64> {
         Box::pin(self.do_increment(key, by, ttl))
     }
 
-    fn scan<'a>(&'a self, cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
-        Box::pin(self.do_scan(cursor, glob))
+    fn scan<'a>(&'a self, glob: &'a [u8]) -> Box<dyn Scan + 'a> {
+        match &self.servers {
+            Servers::One(server) => Box::new(ServerScan::new(server, glob)),
+            Servers::Cluster(cluster) => cluster.scan(glob),
+        }
     }
 
     fn subscribe<'a>(
@@ -199,18 +194,17 @@ impl Tier for RedisTier {
         options: &'a SubscribeOptions,
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>> {
-        Box::pin(self.do_subscribe(options, handler))
+        Box::pin(self.servers.subscribe(options, handler))
     }
 
     fn accepted(&self) -> Option<ServerId> {
-        self.address.accepted()
+        self.servers.accepted()
     }
 
     fn accept(&self, server: &ServerId) {
-        self.address.accept(server);
+        self.servers.accept(server);
         // Another server may be of another version.
         self.leases_by_set.store(true, Ordering::Relaxed);
-        self.readers.iter().chain([&self.writer]).for_each(|connector| connector.keep_only(server));
     }
 }
 

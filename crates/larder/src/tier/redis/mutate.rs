@@ -1,15 +1,11 @@
-//! Mutations: put, remove, take and increment, and the scan that finds keys to remove.
+//! Mutations: put, remove, take and increment.
 
-use super::values::{self, array, bytes, checked, head_of, int, px, set_option};
+use super::server::{Lane, Sent};
+use super::values::{self, bytes, checked, head_of, int, px, set_option};
 use super::{RedisTier, ledger};
-use crate::tier::{
-    Announcement, HEAD_BYTES, KeyContent, Mutation, MutationReply, Operation, OperationResult, TierError,
-};
+use crate::tier::{HEAD_BYTES, KeyContent, Mutation, MutationReply, Operation, OperationResult, TierError};
 use redis::{Pipeline, Value};
 use std::time::Duration;
-
-/// The number of keys in one step of a scan.
-const SCAN_STEP: usize = 1_000;
 
 impl RedisTier {
     /// Plain commands, then one `PUBLISH`, in one write on one connection: the server executes them in this order. No
@@ -33,16 +29,14 @@ impl RedisTier {
             }
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
-        if let Some(Announcement { channel, message }) = announce {
-            pipeline.cmd("PUBLISH").arg(channel).arg(message);
-        }
-        if pipeline.is_empty() {
-            return Ok(MutationReply { results: Vec::new(), stamps: None });
-        }
         let is_repeatable = operations.iter().all(|operation| matches!(operation, Operation::Remove(_)));
-        let answers = match is_repeatable {
-            true => self.writer.send_repeatable(&self.address, &pipeline).await?,
-            false => self.writer.send(&self.address, &pipeline).await?,
+        let sent = if is_repeatable { Sent::Repeatably } else { Sent::Once };
+        let key = operations.first().map(Operation::key).or(ledger.map(|query| query.key));
+        let lane = Lane::Write(key.unwrap_or_default());
+        let answers = match announce {
+            Some(announcement) => self.servers.send_announced(lane, sent, pipeline, announcement).await?,
+            None if pipeline.is_empty() => Vec::new(),
+            None => self.servers.send(lane, sent, &pipeline).await?,
         };
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or_default();
@@ -60,12 +54,9 @@ impl RedisTier {
             });
         }
         let stamps = match ledger {
-            Some(query) => Some(self.parse_stamps(&self.writer, query, next()).await?),
+            Some(query) => Some(self.parse_stamps(lane, query, next()).await?),
             None => None,
         };
-        if announce.is_some() {
-            int(next())?;
-        }
         Ok(MutationReply { results, stamps })
     }
 
@@ -75,22 +66,8 @@ impl RedisTier {
             self.scripts.increment.call(&mut pipeline, by_text, 1).arg(key).arg(by).arg(px(ttl));
             pipeline
         };
-        let sum = self.send_script(&self.writer, build).await?.pop().unwrap_or_default();
+        let sum = self.servers.send_script(Lane::Write(key), build).await?.pop().unwrap_or_default();
         values::text(sum)?.parse().map_err(|_| TierError::Refused("the sum is no integer".into()))
-    }
-
-    pub(super) async fn do_scan(&self, cursor: u64, glob: &[u8]) -> Result<(u64, Vec<Vec<u8>>), TierError> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-        let mut answers = self.writer.send_repeatable(&self.address, &pipeline).await?;
-        let mut fields = array(answers.pop().unwrap_or_default())?.into_iter();
-        let cursor = values::text(fields.next().unwrap_or_default())?;
-        let keys = array(fields.next().unwrap_or_default())?.into_iter();
-        let keys = keys.map(|key| Ok(bytes(key)?.unwrap_or_default())).collect::<Result<_, TierError>>()?;
-        let cursor = cursor
-            .parse()
-            .map_err(|_| TierError::Refused(format!("cursor is {cursor:?}; it must be an integer")))?;
-        Ok((cursor, keys))
     }
 }
 

@@ -2,28 +2,40 @@
 
 use super::exchange::hello_field;
 use super::values::{checked, stamp, text, time_micros};
-use crate::tier::{Marker, Pulse, ServerId, SubscribeOptions, TierError};
+use crate::tier::{Pulse, ServerTime, TierError};
 use redis::{Pipeline, Value};
 
 /// How long a marker is kept. Nodes remember invalidations for a minute: a missing marker means the same as an old one.
 const KEPT_SECONDS: u64 = 3_600;
 
-/// Refusals of a write by a server that another one may have replaced: it is a replica now, or it has lost its replicas or the
-/// other primaries. A full server, or a user who may not write there, says nothing of that.
-const CUT_OFF: [&str; 4] = ["READONLY", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN"];
+/// Refusals of a write by a server that another one may have replaced: it is a replica now, has lost its replicas or the
+/// other primaries, or has given the slot away. A full server, or a user who may not write there, says nothing of that.
+const CUT_OFF: [&str; 7] =
+    ["READONLY", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN"];
 
-/// The commands of a heartbeat. Every user may send HELLO, and its reply has the role of the server.
-pub(super) fn pipeline(options: &SubscribeOptions, server: &ServerId, marker: Marker<'_>) -> Pipeline {
+/// What a heartbeat does with a marker.
+#[derive(Clone, Debug)]
+pub(super) enum MarkerRequest {
+    Nothing,
+    /// Reads the key.
+    Read(Vec<u8>),
+    /// Stores this time under the key.
+    Store(Vec<u8>, u64),
+}
+
+/// The commands of a heartbeat. Every user may send HELLO, and its reply has the role of the server. The clock of the ledger
+/// is read if the server has its key.
+pub(super) fn pipeline(ledger: Option<&[u8]>, marker: &MarkerRequest) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(4);
-    pipeline.cmd("HELLO").cmd("TIME").cmd("ZSCORE").arg(&options.ledger).arg("clock");
+    pipeline.cmd("HELLO").cmd("TIME");
     match marker {
-        Marker::Ignore => {}
-        Marker::Read(former) => _ = pipeline.cmd("GET").arg(options.marker_of(former)),
-        Marker::Store(time) => {
-            let key = options.marker_of(server);
+        MarkerRequest::Nothing => {}
+        MarkerRequest::Read(key) => _ = pipeline.cmd("GET").arg(key),
+        MarkerRequest::Store(key, time) => {
             pipeline.cmd("SET").arg(key).arg(time).arg("EX").arg(KEPT_SECONDS);
         }
     }
+    ledger.inspect(|ledger| _ = pipeline.cmd("ZSCORE").arg(ledger).arg("clock"));
     pipeline
 }
 
@@ -31,7 +43,7 @@ pub(super) fn pipeline(options: &SubscribeOptions, server: &ServerId, marker: Ma
 ///
 /// # Errors
 /// The role of the server if it is not a primary.
-pub(super) fn parse(replies: Vec<Value>) -> Result<Pulse, TierError> {
+pub(super) fn parse(replies: Vec<Value>, marker: &MarkerRequest) -> Result<Pulse, TierError> {
     let mut replies = replies.into_iter();
     let mut next = || replies.next().unwrap_or_default();
     let hello = checked(next())?;
@@ -39,11 +51,16 @@ pub(super) fn parse(replies: Vec<Value>) -> Result<Pulse, TierError> {
         Some("master" | "primary" | "") | None => {}
         Some(role) => return Err(TierError::NoReply(format!("the role of the server is {role}"))),
     }
-    let (time, ledger_clock, marker) = (next(), next(), next());
+    let time = next();
+    let marker = if matches!(marker, MarkerRequest::Nothing) { Value::Nil } else { next() };
+    let ledger_clock = next();
+    if matches!(&ledger_clock, Value::ServerError(error) if matches!(error.code(), "MOVED" | "ASK")) {
+        return Err(TierError::NoReply("the slot of the ledger moves".into()));
+    }
     let is_cut_off = matches!(&marker, Value::ServerError(error) if CUT_OFF.contains(&error.code()));
     Ok(Pulse {
         is_proof: !is_cut_off,
-        time: time_micros(time).ok(),
+        time: time_micros(time).ok().map(ServerTime::from),
         ledger_clock: stamp(ledger_clock).ok().flatten(),
         marker: text(marker).ok().and_then(|marker| marker.parse().ok()),
     })

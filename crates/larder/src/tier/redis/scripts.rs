@@ -54,6 +54,12 @@ impl Scripts {
             trim: Script::new(TRIM),
         }
     }
+
+    /// The texts of all.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &'static str> {
+        let Scripts { lookup, compare_and_set, increment, advance, repair, trim } = self;
+        [lookup, compare_and_set, increment, advance, repair, trim].map(|script| script.text).into_iter()
+    }
 }
 
 /// Returns for each key its content, or puts a lease if the key is absent, and returns nil: as `SET` with `NX` and `GET`,

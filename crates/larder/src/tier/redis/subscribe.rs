@@ -1,9 +1,8 @@
 //! The subscription: the task that reads the socket handles each push before it delivers a later reply.
 
-use super::RedisTier;
 use super::address::{Address, Open};
 use super::exchange::send;
-use super::pulse;
+use super::pulse::{self, MarkerRequest};
 use super::requirements;
 use super::values::text;
 use crate::tier::{
@@ -13,30 +12,25 @@ use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-impl RedisTier {
-    pub(super) async fn do_subscribe(
-        &self,
-        options: &SubscribeOptions,
-        handler: Arc<dyn PushHandler>,
-    ) -> Result<Box<dyn Subscription>, TierError> {
-        let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
-            dispatch(&*handler, &push);
-            Ok::<(), redis::aio::SendError>(())
-        });
-        let mut open = self.address.open(config).await?;
-        let mut pipeline = Pipeline::with_capacity(9);
-        pipeline.cmd("INFO").arg("memory");
-        let needed = requirements::add_to(&mut pipeline, options);
-        let mut answers = send(&mut open.connection, &pipeline).await?.into_iter();
-        // Some users may not ask.
-        let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
-        needed
-            .into_iter()
-            .zip(answers)
-            .try_for_each(|(needed, answer)| requirements::check(needed, answer))?;
-        let (address, options) = (self.address.clone(), options.clone());
-        Ok(Box::new(RedisSubscription { open, address, options, may_evict: may_evict(&info) }))
-    }
+/// Opens a connection, tries out what the protocol requires, and subscribes.
+pub(super) async fn subscribe(
+    address: &Arc<Address>,
+    options: SubscribeOptions,
+    handler: Arc<dyn PushHandler>,
+) -> Result<ServerSubscription, TierError> {
+    let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+        dispatch(&*handler, &push);
+        Ok::<(), redis::aio::SendError>(())
+    });
+    let mut open = address.open(config).await?;
+    let mut pipeline = Pipeline::with_capacity(9);
+    pipeline.cmd("INFO").arg("memory");
+    let needed = requirements::add_to(&mut pipeline, &options);
+    let mut answers = send(&mut open.connection, &pipeline).await?.into_iter();
+    // Some users may not ask.
+    let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
+    needed.into_iter().zip(answers).try_for_each(|(needed, answer)| requirements::check(needed, answer))?;
+    Ok(ServerSubscription { open, address: address.clone(), options, may_evict: may_evict(&info) })
 }
 
 fn dispatch(handler: &dyn PushHandler, push: &PushInfo) {
@@ -55,7 +49,8 @@ fn dispatch(handler: &dyn PushHandler, push: &PushInfo) {
     }
 }
 
-struct RedisSubscription {
+/// The subscription at one server.
+pub(super) struct ServerSubscription {
     open: Open,
     address: Arc<Address>,
     options: SubscribeOptions,
@@ -69,7 +64,7 @@ fn may_evict(info: &str) -> bool {
         && field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys"))
 }
 
-impl Subscription for RedisSubscription {
+impl Subscription for ServerSubscription {
     fn server(&self) -> &ServerId {
         &self.open.server
     }
@@ -79,27 +74,41 @@ impl Subscription for RedisSubscription {
     }
 
     fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse> {
-        Box::pin(async move {
-            let mut connection = self.open.connection.clone();
-            let (sent, server) = (Instant::now(), &self.open.server);
-            let heartbeat = pulse::pipeline(&self.options, server, marker);
-            let (replies, confirmed) =
-                tokio::join!(send(&mut connection, &heartbeat), self.address.confirm(server, sent));
-            let mut pulse = pulse::parse(replies?).inspect_err(|_| self.address.demoted())?;
-            if self.address.is_demoted_since(&self.open) {
-                return Err(TierError::NoReply("another server is the primary".into()));
-            }
-            if let Err(reason) = confirmed {
-                tracing::debug!(%reason, "a heartbeat proves nothing");
-                pulse.is_proof = false;
-            }
-            Ok(pulse)
-        })
+        let marker = match marker {
+            Marker::Ignore => MarkerRequest::Nothing,
+            Marker::Read(former) => MarkerRequest::Read(self.options.marker_of(former)),
+            Marker::Store(time) => MarkerRequest::Store(self.options.marker_of(&self.open.server), time),
+        };
+        Box::pin(self.pulse(Some(&self.options.ledger), marker))
     }
 }
 
-impl std::fmt::Debug for RedisSubscription {
+impl ServerSubscription {
+    /// Sends a heartbeat, which reads the clock of the ledger if the server has that.
+    pub(super) async fn pulse(
+        &self,
+        ledger: Option<&[u8]>,
+        marker: MarkerRequest,
+    ) -> Result<Pulse, TierError> {
+        let mut connection = self.open.connection.clone();
+        let (sent, server) = (Instant::now(), &self.open.server);
+        let heartbeat = pulse::pipeline(ledger, &marker);
+        let (replies, confirmed) =
+            tokio::join!(send(&mut connection, &heartbeat), self.address.confirm(server, sent));
+        let mut pulse = pulse::parse(replies?, &marker).inspect_err(|_| self.address.demoted())?;
+        if self.address.is_demoted_since(&self.open) {
+            return Err(TierError::NoReply("another server is the primary".into()));
+        }
+        if let Err(reason) = confirmed {
+            tracing::debug!(%reason, "a heartbeat proves nothing");
+            pulse.is_proof = false;
+        }
+        Ok(pulse)
+    }
+}
+
+impl std::fmt::Debug for ServerSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisSubscription").field("server", &self.open.server).finish_non_exhaustive()
+        f.debug_struct("ServerSubscription").field("server", &self.open.server).finish_non_exhaustive()
     }
 }

@@ -16,6 +16,18 @@ pub(super) enum Target {
         /// Its place is unknown.
         server: ConnectionInfo,
     },
+    /// Some servers of a cluster.
+    Cluster(Vec<ConnectionInfo>),
+}
+
+impl Target {
+    /// The number of the database.
+    pub(super) fn database(&self) -> i64 {
+        match self {
+            Target::Server(info) | Target::Sentinels { server: info, .. } => info.redis_settings().db(),
+            Target::Cluster(_) => 0,
+        }
+    }
 }
 
 /// Parses an address.
@@ -23,13 +35,34 @@ pub(super) enum Target {
 /// # Errors
 /// What is wrong with it, without its passwords.
 pub(super) fn parse(url: &str) -> Result<Target, String> {
-    let sentinels = |scheme: &str| url.strip_prefix(scheme)?.strip_prefix("+sentinel://");
     for scheme in ["redis", "rediss", "valkey", "valkeys"] {
-        if let Some(rest) = sentinels(scheme) {
-            return parse_sentinels(scheme, rest);
+        match url.strip_prefix(scheme).and_then(|rest| rest.split_once("://")) {
+            Some(("+sentinel", rest)) => return parse_sentinels(scheme, rest),
+            Some(("+cluster", rest)) => return parse_cluster(scheme, rest),
+            _ => {}
         }
     }
     parse_server(url).map(Target::Server)
+}
+
+/// Parses `[user:password@]host[:port][,…]`.
+fn parse_cluster(scheme: &str, rest: &str) -> Result<Target, String> {
+    let form = format!("expected {scheme}+cluster://[USER:PASSWORD@]HOST[:PORT],…");
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if !matches!(path, "" | "0") {
+        return Err(format!("a cluster has the database 0 only, not {path:?}; {form}"));
+    }
+    let (user, hosts) = user_and_hosts(authority);
+    let server = |host: &str| match host {
+        "" => Err(format!("a server has no host; {form}")),
+        host => parse_server(&format!("{scheme}://{user}{host}")),
+    };
+    hosts.split(',').map(server).collect::<Result<_, _>>().map(Target::Cluster)
+}
+
+/// The part up to the `@`, which is empty if there is none, and what follows.
+fn user_and_hosts(authority: &str) -> (&str, &str) {
+    authority.split_at(authority.rfind('@').map_or(0, |at| at + 1))
 }
 
 /// Parses `[user:password@]host[:port][,…]/name[/db][?sentinel_user=…&sentinel_pass=…]`.
@@ -38,10 +71,7 @@ fn parse_sentinels(scheme: &str, rest: &str) -> Result<Target, String> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) =
         rest.split_once('/').ok_or_else(|| format!("the name of the primary is missing; {form}"))?;
-    let (user, hosts) = match authority.rsplit_once('@') {
-        Some((user, hosts)) => (format!("{user}@"), hosts),
-        None => (String::new(), authority),
-    };
+    let (user, hosts) = user_and_hosts(authority);
     let (name, database) = path.split_once('/').unwrap_or((path, "0"));
     if name.is_empty() {
         return Err(format!("the name of the primary is missing; {form}"));
@@ -98,8 +128,8 @@ fn parse_server(url: &str) -> Result<ConnectionInfo, String> {
 /// What is wrong with an address. The client tells of most addresses only that they are wrong.
 fn explain(error: &RedisError) -> String {
     let text = error.to_string();
-    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, redis+unix:///PATH, or \
-                 redis+sentinel://HOST:PORT,…/NAME";
+    let forms = "expected redis://HOST:PORT, rediss://HOST:PORT for TLS, redis+unix:///PATH, \
+                 redis+sentinel://HOST:PORT,…/NAME, or redis+cluster://HOST:PORT,…";
     match text.split_once(" - ") {
         Some(("Redis URL did not parse", _)) => forms.to_owned(),
         Some((reason, _)) => format!("{}; {forms}", reason.to_ascii_lowercase()),
@@ -132,7 +162,18 @@ mod tests {
     }
 
     #[test]
-    fn wrong_address_of_sentinels_names_what_is_wrong_and_no_password() {
+    fn address_of_cluster_has_servers_and_one_user() {
+        let Ok(Target::Cluster(seeds)) = parse("rediss+cluster://ann:one@a,b:7000,[::1]:7001/0") else {
+            panic!("it is right")
+        };
+        let places: Vec<_> = seeds.iter().map(|seed| seed.addr().to_string()).collect();
+        assert_eq!(places, ["a:6379", "b:7000", "::1:7001"]);
+        assert!(seeds.iter().all(|seed| seed.redis_settings().password() == Some("one")));
+        assert!(seeds.iter().all(|seed| matches!(seed.addr(), ConnectionAddr::TcpTls { .. })));
+    }
+
+    #[test]
+    fn wrong_address_of_several_servers_names_what_is_wrong_and_no_password() {
         for (url, expected) in [
             ("redis+sentinel://a,b", "the name of the primary is missing"),
             ("redis+sentinel://u:secret@a,b/", "the name of the primary is missing"),
@@ -140,6 +181,10 @@ mod tests {
             ("redis+sentinel://a/shop?password=secret", "unknown option \"password\""),
             ("redis+sentinel://a/shop/-1", "the database is -1"),
             ("redis+sentinel://u:secret@a:x/shop", "expected redis://"),
+            ("redis+cluster://u:secret@a,b/1", "a cluster has the database 0 only, not \"1\""),
+            ("redis+cluster://u:secret@a/shop", "a cluster has the database 0 only"),
+            ("redis+cluster://u:secret@a,,b", "a server has no host"),
+            ("redis+cluster+sentinel://a/shop", "expected redis://"),
         ] {
             let error = error(url);
             assert!(error.contains(expected) && !error.contains("secret"), "{url}: {error}");

@@ -13,8 +13,8 @@ use crate::promise::trace::Trace;
 use crate::server::Server;
 use larder::tier::{
     Announcement, CompareAndSet, Expiry, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup,
-    LookupReply, Mutation, MutationReply, PushHandler, ServerId, Stamps, SubscribeOptions, Subscription,
-    Tier, TierError, TierFuture,
+    LookupReply, Mutation, MutationReply, PushHandler, Scan, ServerId, ServerTime, Stamps, SubscribeOptions,
+    Subscription, Tier, TierError, TierFuture,
 };
 use link::{OpenSubscription, SimSubscription};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -491,8 +491,8 @@ impl Tier for SimTier {
         })
     }
 
-    fn time(&self) -> TierFuture<'_, u64> {
-        let act = |server: &mut Server| server.micros();
+    fn time(&self) -> TierFuture<'_, ServerTime> {
+        let act = |server: &mut Server| server.micros().into();
         Box::pin(self.send(0, || "asks for the time".into(), act))
     }
 
@@ -529,10 +529,8 @@ impl Tier for SimTier {
         })
     }
 
-    fn scan<'a>(&'a self, _cursor: u64, glob: &'a [u8]) -> TierFuture<'a, (u64, Vec<Vec<u8>>)> {
-        // In one step, and with every pattern: only this simulation may return more than was asked for.
-        let act = |server: &mut Server| (0, server.keys());
-        Box::pin(self.send(WRITER, || format!("scans for {}", text(glob)), act))
+    fn scan<'a>(&'a self, glob: &'a [u8]) -> Box<dyn Scan + 'a> {
+        Box::new(OneStep { tier: self, glob, has_ended: false })
     }
 
     fn subscribe<'a>(
@@ -553,6 +551,24 @@ impl Tier for SimTier {
         let run = server.0.trim_start_matches("run-").parse().expect("an identity of this simulation");
         self.world.trace.note(|| format!("node {}: accepts {}", self.node, server.0));
         *accepted = Some(run);
+    }
+}
+
+/// A scan in one step, and with every pattern: only this simulation may return more than was asked for.
+struct OneStep<'a> {
+    tier: &'a SimTier,
+    glob: &'a [u8],
+    has_ended: bool,
+}
+
+impl Scan for OneStep<'_> {
+    fn next(&mut self) -> TierFuture<'_, Option<Vec<Vec<u8>>>> {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return Box::pin(async { Ok(None) });
+        }
+        let glob = self.glob;
+        let act = |server: &mut Server| Some(server.keys());
+        Box::pin(self.tier.send(WRITER, move || format!("scans for {}", text(glob)), act))
     }
 }
 

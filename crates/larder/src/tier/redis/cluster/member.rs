@@ -1,0 +1,113 @@
+//! A primary of a cluster.
+
+use super::slots::{hash_tag, slot_of, tags};
+use super::view::NodeId;
+use crate::tier::breaker::Breaker;
+use crate::tier::redis::sentinel::Place;
+use crate::tier::redis::server::{Lane, Sent, Server};
+use crate::tier::{ServerId, TierError};
+use parking_lot::Mutex;
+use redis::{Pipeline, Value};
+use std::time::Duration;
+
+/// How long a server that gives no replies is not asked.
+const OPEN_FOR: Duration = Duration::from_millis(500);
+
+/// A server that is, or was, the primary of slots, at one place.
+pub(super) struct Member {
+    pub(super) id: NodeId,
+    pub(super) place: Place,
+    pub(super) server: Server,
+    breaker: Breaker,
+    marker: Mutex<Option<Marker>>,
+}
+
+/// The key to which heartbeats write the time.
+#[derive(Clone)]
+struct Marker {
+    key: Vec<u8>,
+    run: ServerId,
+}
+
+impl Member {
+    pub(super) fn new(id: NodeId, place: Place, server: Server) -> Self {
+        Member { id, place, server, breaker: Breaker::new(OPEN_FOR), marker: Mutex::new(None) }
+    }
+
+    /// The channel of this server. `PUBLISH` reaches the subscribers of a channel on every server of a cluster: with a
+    /// channel for each server, who listens to all hears each announcement once, and in the order of its server.
+    pub(super) fn channel(&self, base: &[u8]) -> Vec<u8> {
+        [base, b"@", self.id.as_bytes()].concat()
+    }
+
+    /// Whether the server gave no replies when it was asked last.
+    pub(super) fn is_silent(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// Sends a pipeline, unless the server gave no replies just now.
+    pub(super) async fn send(
+        &self,
+        lane: Lane<'_>,
+        sent: Sent,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, TierError> {
+        let (host, port) = &self.place;
+        if !self.breaker.allows() {
+            return Err(TierError::PartLost(format!("{host}:{port} gave no reply just now")));
+        }
+        let answers = self.server.send(lane, sent, pipeline).await;
+        match answers {
+            Err(TierError::NoReply(reason)) => {
+                self.breaker.failed();
+                Err(TierError::PartLost(format!("{host}:{port}: {reason}")))
+            }
+            Err(TierError::Disconnected(reason)) => {
+                Err(TierError::PartLost(format!("{host}:{port}: {reason}")))
+            }
+            answers => {
+                self.breaker.succeeded();
+                answers
+            }
+        }
+    }
+
+    /// The key of the marker of this run of the server, in a slot that it owns: a write there shows that the others still
+    /// take it for the owner. The last one stays as long as its slot does. `None` if no such key has this prefix.
+    pub(super) fn marker(
+        &self,
+        prefix: &[u8],
+        run: &ServerId,
+        owns: impl Fn(u16) -> bool,
+    ) -> Option<Vec<u8>> {
+        let mut marker = self.marker.lock();
+        if let Some(marker) =
+            marker.as_ref().filter(|marker| marker.run == *run && owns(slot_of(&marker.key)))
+        {
+            return Some(marker.key.clone());
+        }
+        let key = match hash_tag(prefix) {
+            // The namespace has one slot.
+            Some(_) => Some([prefix, run.0.as_bytes()].concat()).filter(|key| owns(slot_of(key))),
+            None => {
+                let mut keys =
+                    tags().map(|tag| [prefix, b"{", tag.as_bytes(), b"}", run.0.as_bytes()].concat());
+                keys.find(|key| owns(slot_of(key)))
+            }
+        }?;
+        *marker = Some(Marker { key: key.clone(), run: run.clone() });
+        Some(key)
+    }
+
+    /// The key of the last marker of this run, if one was chosen.
+    pub(super) fn last_marker(&self, run: &ServerId) -> Option<Vec<u8>> {
+        let marker = self.marker.lock();
+        marker.as_ref().filter(|marker| marker.run == *run).map(|marker| marker.key.clone())
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member").field("id", &self.id).field("place", &self.place).finish_non_exhaustive()
+    }
+}

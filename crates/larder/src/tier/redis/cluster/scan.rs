@@ -1,0 +1,82 @@
+//! The scan of all primaries. A key may move from a server that is not scanned yet to one that was: the scan is made again
+//! until each slot has stayed where it is during one of them.
+
+use super::Cluster;
+use super::map::SlotMap;
+use super::slots::SlotSet;
+use crate::tier::redis::scan::step;
+use crate::tier::{Scan, TierError, TierFuture};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// How often everything is scanned at most.
+const MAX_PASSES: u32 = 3;
+
+pub(super) struct ClusterScan<'a> {
+    cluster: &'a Cluster,
+    glob: &'a [u8],
+    /// The map at the start of this pass; `None` before it.
+    map: Option<Arc<SlotMap>>,
+    /// The position of the server, and the cursor there.
+    at: (usize, u64),
+    passes: u32,
+    /// The slots that have moved in every pass before.
+    unsure: Option<SlotSet>,
+    has_ended: bool,
+}
+
+impl Cluster {
+    pub(in crate::tier::redis) fn scan<'a>(&'a self, glob: &'a [u8]) -> Box<dyn Scan + 'a> {
+        let (at, unsure) = ((0, 0), None);
+        Box::new(ClusterScan { cluster: self, glob, map: None, at, passes: 0, unsure, has_ended: false })
+    }
+}
+
+impl ClusterScan<'_> {
+    async fn step(&mut self) -> Result<Option<Vec<Vec<u8>>>, TierError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let map = match &self.map {
+            Some(map) => map.clone(),
+            None => self.cluster.refresh(Instant::now()).await?,
+        };
+        self.map = Some(map.clone());
+        let (server, cursor) = self.at;
+        let Some(member) = map.owners.get(server) else {
+            self.end_pass(&map).await?;
+            return Ok(Some(Vec::new()));
+        };
+        let (next, keys) = step(&member.server, cursor, self.glob).await.map_err(|error| match error {
+            TierError::NoReply(reason) | TierError::Disconnected(reason) => TierError::PartLost(reason),
+            error => error,
+        })?;
+        self.at = if next == 0 { (server + 1, 0) } else { (server, next) };
+        Ok(Some(keys))
+    }
+
+    /// All servers are scanned.
+    async fn end_pass(&mut self, before: &SlotMap) -> Result<(), TierError> {
+        let after = self.cluster.refresh(Instant::now()).await?;
+        let mut moved = after.difference(before);
+        moved.add(&before.moving);
+        moved.add(&after.moving);
+        if let Some(unsure) = &self.unsure {
+            moved.keep(unsure);
+        }
+        self.passes += 1;
+        if moved.is_empty() {
+            self.has_ended = true;
+        } else if self.passes == MAX_PASSES {
+            return Err(TierError::PartLost(format!("slots moved in each of {MAX_PASSES} scans")));
+        }
+        (self.map, self.at, self.unsure) = (None, (0, 0), Some(moved));
+        Ok(())
+    }
+}
+
+impl Scan for ClusterScan<'_> {
+    fn next(&mut self) -> TierFuture<'_, Option<Vec<Vec<u8>>>> {
+        Box::pin(self.step())
+    }
+}

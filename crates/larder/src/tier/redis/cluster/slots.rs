@@ -1,0 +1,128 @@
+//! Slots: every key belongs to one of 16,384, by a checksum of the key or of its hash tag.
+
+/// The number of slots of a cluster.
+pub(super) const SLOTS: usize = 16_384;
+
+/// The slot of a key: of the part between the first `{` and the next `}` if that is not empty, otherwise of all of it.
+pub(super) fn slot_of(key: &[u8]) -> u16 {
+    checksum(hash_tag(key).unwrap_or(key)) % SLOTS as u16
+}
+
+/// The hash tag of a key. Keys with the same one have the same slot.
+pub(super) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    let start = key.iter().position(|byte| *byte == b'{')? + 1;
+    let length = key[start..].iter().position(|byte| *byte == b'}')?;
+    (length > 0).then(|| &key[start..start + length])
+}
+
+/// Hash tags. There is one for each slot.
+pub(super) fn tags() -> impl Iterator<Item = String> {
+    (0..1 << 20).map(|number| format!("{number:x}"))
+}
+
+/// CRC-16/XMODEM, as the specification of Redis Cluster has it.
+fn checksum(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |sum, byte| (sum << 8) ^ TABLE[usize::from((sum >> 8) as u8 ^ byte)])
+}
+
+const TABLE: [u16; 256] = {
+    const POLYNOMIAL: u16 = 0x1021;
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut sum = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = if sum & 0x8000 == 0 { sum << 1 } else { (sum << 1) ^ POLYNOMIAL };
+            bit += 1;
+        }
+        table[byte] = sum;
+        byte += 1;
+    }
+    table
+};
+
+/// A set of slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SlotSet(Box<[u64; SLOTS / 64]>);
+
+impl SlotSet {
+    pub(super) fn new() -> Self {
+        SlotSet(Box::new([0; SLOTS / 64]))
+    }
+
+    pub(super) fn insert(&mut self, slot: u16) {
+        self.0[usize::from(slot) / 64] |= 1 << (slot % 64);
+    }
+
+    pub(super) fn contains(&self, slot: u16) -> bool {
+        self.0[usize::from(slot) / 64] & (1 << (slot % 64)) != 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// Adds what the other one has.
+    pub(super) fn add(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Removes what the other one has not.
+    pub(super) fn keep(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word &= other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The checksum of the specification, and slots as `CLUSTER KEYSLOT` answers.
+    #[test]
+    fn slot_is_that_of_the_specification() {
+        assert_eq!(checksum(b"123456789"), 0x31c3);
+        for (key, slot) in [("", 0), ("foo", 12_182), ("somekey", 11_058), ("foo{hash_tag}", 2_515)] {
+            assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
+        }
+    }
+
+    #[test]
+    fn hash_tag_is_first_part_in_braces_that_is_not_empty() {
+        for (key, tag) in [
+            ("{user1000}.following", Some("user1000")),
+            ("foo{}{bar}", None),
+            ("foo{{bar}}zap", Some("{bar")),
+            ("foo{bar}{zap}", Some("bar")),
+            ("foo{bar", None),
+            ("foo}bar{", None),
+        ] {
+            assert_eq!(hash_tag(key.as_bytes()), tag.map(str::as_bytes), "{key}");
+        }
+    }
+
+    #[test]
+    fn every_slot_has_a_tag() {
+        let mut missing = vec![true; SLOTS];
+        let slots = tags().map(|tag| slot_of(tag.as_bytes()));
+        slots.for_each(|slot| missing[usize::from(slot)] = false);
+        assert!(!missing.contains(&true));
+    }
+
+    #[test]
+    fn set_of_slots_unites_and_intersects() {
+        let set = |slots: &[u16]| {
+            let mut set = SlotSet::new();
+            slots.iter().for_each(|slot| set.insert(*slot));
+            set
+        };
+        let mut both = set(&[0, 63, 64, 16_383]);
+        both.keep(&set(&[63, 100, 16_383]));
+        assert_eq!(both, set(&[63, 16_383]));
+        assert!(both.contains(63) && !both.contains(64));
+        both.add(&set(&[5]));
+        assert_eq!(both, set(&[5, 63, 16_383]));
+        both.keep(&set(&[]));
+        assert!(both.is_empty());
+    }
+}
