@@ -1,8 +1,7 @@
-//! The faults: what happens to the server, to the connections to it, and to the sentinels that watch it.
+//! The faults: what happens to the servers, to the connections to them, and to the sentinels that watch one.
 
 use crate::ground::Ground;
 use crate::promise::rng::Rng;
-use larder_testkit::RedisServer;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -31,18 +30,20 @@ pub(crate) enum Fault {
     LedgerEvicted,
     /// A node ends without confirming anything, and another takes its place.
     NodeLost,
-    /// The sentinels make the replica the primary. The former one goes on until they have told it.
+    /// A replica becomes the primary because it was told to. Behind sentinels the former one goes on until they have told it.
     FailedOver,
-    /// The primary is killed, and the sentinels promote the replica.
+    /// A primary is killed, and its replica takes its place.
     PrimaryKilled,
-    /// The primary is stopped for so long that the replica is promoted, then goes on as if it were the primary.
+    /// A primary is stopped for so long that its replica takes its place, then goes on as if it were the primary.
     PrimaryStopped,
     /// A majority of the sentinels is stopped for a while.
     SentinelsStopped,
+    /// Slots move to other primaries of a cluster.
+    SlotsMoved,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 15] = [
+    pub(crate) const ALL: [Fault; 16] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -58,11 +59,12 @@ impl Fault {
         Fault::PrimaryKilled,
         Fault::PrimaryStopped,
         Fault::SentinelsStopped,
+        Fault::SlotsMoved,
     ];
 
-    /// Whether it needs sentinels.
-    pub(crate) fn is_of_sentinels(self) -> bool {
-        self.is_failover() || self == Fault::SentinelsStopped
+    /// Whether it cannot happen to one server.
+    pub(crate) fn needs_several_servers(self) -> bool {
+        self.is_failover() || matches!(self, Fault::SentinelsStopped | Fault::SlotsMoved)
     }
 
     /// Whether another server is the primary afterwards, which may lack what the former one acknowledged last.
@@ -70,9 +72,16 @@ impl Fault {
         matches!(self, Fault::FailedOver | Fault::PrimaryKilled | Fault::PrimaryStopped)
     }
 
-    /// Whether it can also happen to a server that sentinels watch, and makes them promote no other.
+    /// Whether it can also happen to one of several servers, and makes no other the primary.
     pub(crate) fn is_of_any_server(self) -> bool {
-        matches!(self, Fault::Unsubscribed | Fault::ScriptsLost | Fault::LedgerEvicted | Fault::NodeLost)
+        matches!(
+            self,
+            Fault::Disconnected
+                | Fault::Unsubscribed
+                | Fault::ScriptsLost
+                | Fault::LedgerEvicted
+                | Fault::NodeLost
+        )
     }
 
     /// Whether the server may be an older copy of itself afterwards.
@@ -84,17 +93,33 @@ impl Fault {
     /// to complete their handshake.
     const CUT_AFTER: std::ops::Range<u64> = 1..1_500;
 
-    /// Injects the fault, for `lasting` if it takes time, and ends it. Returns whether it had an effect.
-    pub(crate) fn inject(self, ground: &mut Ground, rng: &Rng, lasting: Duration) -> bool {
+    /// Injects the fault, for `lasting` if it takes time, and ends it. The keys are those in Redis. Returns whether it had an effect.
+    pub(crate) fn inject(self, ground: &mut Ground, keys: &[String], rng: &Rng, lasting: Duration) -> bool {
         match self {
-            Fault::FailedOver => return ground.sentinels().fail_over(lasting),
+            Fault::FailedOver => return ground.fail_over(rng, lasting),
             Fault::PrimaryKilled => {
-                ground.sentinels().kill_primary();
+                ground.kill_primary(rng);
                 return true;
             }
             Fault::PrimaryStopped => {
-                ground.sentinels().stop_primary(lasting);
+                ground.stop_primary(rng, lasting);
                 return true;
+            }
+            Fault::SlotsMoved => {
+                ground.move_slots(keys, rng, lasting);
+                return true;
+            }
+            Fault::Unsubscribed => return close_connections(ground, "pubsub") > 0,
+            Fault::ScriptsLost => {
+                let replies = ground.commands("SCRIPT FLUSH");
+                return replies.iter().all(|reply| reply == "+OK\r\n");
+            }
+            Fault::LedgerEvicted => {
+                let replies = ground.commands("DEL chaos::ledger");
+                return replies.iter().any(|reply| reply == ":1\r\n");
+            }
+            Fault::Disconnected => {
+                return close_connections(ground, "normal") + close_connections(ground, "pubsub") > 0;
             }
             Fault::SentinelsStopped => {
                 ground.sentinels().pause(2);
@@ -122,17 +147,11 @@ impl Fault {
                 sleep(lasting);
                 server.resume();
             }
-            Fault::Disconnected => {
-                return close_connections(server, "normal") + close_connections(server, "pubsub") > 0;
-            }
-            Fault::Unsubscribed => return close_connections(server, "pubsub") > 0,
             Fault::Full => {
                 server.set_full(true);
                 sleep(lasting);
                 server.set_full(false);
             }
-            Fault::ScriptsLost => server.forget_scripts(),
-            Fault::LedgerEvicted => return server.command("DEL chaos::ledger") == ":1\r\n",
             _ => unreachable!("{self:?} is no fault of one server"),
         }
         true
@@ -157,8 +176,10 @@ impl Fault {
 }
 
 /// Closes all connections of a type and returns how many there were.
-fn close_connections(server: &RedisServer, what: &str) -> u64 {
-    let reply = server.command(&format!("CLIENT KILL TYPE {what}"));
-    let killed = reply.trim_end().strip_prefix(':').and_then(|number| number.parse().ok());
-    killed.unwrap_or_else(|| panic!("CLIENT KILL was answered by {reply:?}"))
+fn close_connections(ground: &mut Ground, what: &str) -> u64 {
+    let killed = ground.commands(&format!("CLIENT KILL TYPE {what}")).into_iter().map(|reply| {
+        let killed = reply.trim_end().strip_prefix(':').and_then(|number| number.parse::<u64>().ok());
+        killed.unwrap_or_else(|| panic!("CLIENT KILL was answered by {reply:?}"))
+    });
+    killed.sum()
 }

@@ -1,13 +1,18 @@
-//! What the nodes of a run stand on: one server, or a primary with a replica and sentinels.
+//! What the nodes of a run stand on: one server, a primary with a replica and sentinels, or a cluster.
 
 use crate::fault::Fault;
-use larder_testkit::{FlakyProxy, RedisServer, Sentinels};
+use crate::promise::rng::Rng;
+use larder_testkit::{Cluster, FlakyProxy, RedisServer, Sentinels, slot_of};
+use std::thread::sleep;
+use std::time::Duration;
 
 pub(crate) enum Ground {
     /// One server. All nodes but the first reach it through a proxy.
     Server { server: RedisServer, proxies: Vec<FlakyProxy> },
     /// The servers that three sentinels watch.
     Sentinels(Sentinels),
+    /// Three primaries, each with a replica.
+    Cluster(Cluster),
 }
 
 impl Ground {
@@ -25,21 +30,107 @@ impl Ground {
                 node.checked_sub(1).map_or_else(|| server.url(), |proxy| proxies[proxy].url())
             }
             Ground::Sentinels(sentinels) => sentinels.url(),
+            Ground::Cluster(cluster) => cluster.url(),
         }
     }
 
-    /// The server that is the primary now.
+    /// The one server.
+    ///
+    /// # Panics
+    /// If there are several.
     pub(crate) fn server(&mut self) -> &mut RedisServer {
         match self {
             Ground::Server { server, .. } => server,
-            Ground::Sentinels(sentinels) => sentinels.primary(),
+            _ => panic!("there are several servers"),
+        }
+    }
+
+    /// Sends a command to the primary, to each of several, and returns the replies.
+    pub(crate) fn commands(&mut self, line: &str) -> Vec<String> {
+        match self {
+            Ground::Server { server, .. } => vec![server.command(line)],
+            Ground::Sentinels(sentinels) => vec![sentinels.primary().command(line)],
+            Ground::Cluster(cluster) => {
+                let primaries = cluster.servers().filter(|server| cluster.is_primary(*server));
+                primaries.map(|server| cluster.command(server, line)).collect()
+            }
+        }
+    }
+
+    /// Makes a replica the primary, and lets the former one go on for a while if it does not know. Returns whether there is
+    /// another primary.
+    pub(crate) fn fail_over(&mut self, rng: &Rng, lasting: Duration) -> bool {
+        match self {
+            Ground::Server { .. } => panic!("there is one server"),
+            Ground::Sentinels(sentinels) => sentinels.fail_over(lasting),
+            Ground::Cluster(cluster) => {
+                let primary = any_primary(cluster, rng);
+                cluster.fail_over(cluster.replica_of(primary));
+                cluster.await_ok();
+                true
+            }
+        }
+    }
+
+    /// Kills a primary, and starts it again once a replica has taken its place.
+    pub(crate) fn kill_primary(&mut self, rng: &Rng) {
+        match self {
+            Ground::Server { .. } => panic!("there is one server"),
+            Ground::Sentinels(sentinels) => sentinels.kill_primary(),
+            Ground::Cluster(cluster) => {
+                let primary = any_primary(cluster, rng);
+                let slot = slot_of_key_at(cluster, primary, rng);
+                cluster.kill(primary);
+                cluster.next_owner(slot, primary);
+                cluster.restart(primary);
+                cluster.await_ok();
+            }
+        }
+    }
+
+    /// Stops a primary until a replica has taken its place, and lets it go on.
+    pub(crate) fn stop_primary(&mut self, rng: &Rng, lasting: Duration) {
+        match self {
+            Ground::Server { .. } => panic!("there is one server"),
+            Ground::Sentinels(sentinels) => sentinels.stop_primary(lasting),
+            Ground::Cluster(cluster) => {
+                let primary = any_primary(cluster, rng);
+                let slot = slot_of_key_at(cluster, primary, rng);
+                cluster.pause(primary);
+                cluster.next_owner(slot, primary);
+                sleep(lasting);
+                cluster.resume(primary);
+                cluster.await_ok();
+            }
+        }
+    }
+
+    /// Moves some slots of keys to other primaries, and pauses between the steps.
+    pub(crate) fn move_slots(&mut self, keys: &[String], rng: &Rng, lasting: Duration) {
+        let Ground::Cluster(cluster) = self else { panic!("there are no slots") };
+        const SLOTS: u32 = 4;
+        for _ in 0..SLOTS {
+            let slot = slot_of(&keys[rng.below(0..keys.len() as u64) as usize]);
+            let from = cluster.owner(slot);
+            let others = cluster.servers().filter(|server| cluster.is_primary(*server) && *server != from);
+            let others: Vec<_> = others.collect();
+            let to = others[rng.below(0..others.len() as u64) as usize];
+            let pause = || sleep(lasting / (3 * SLOTS));
+            cluster.begin_move(slot, to);
+            pause();
+            // While a slot moves, new keys are made at the target, others still at the source.
+            cluster.move_keys(slot, to);
+            pause();
+            cluster.move_keys(slot, to);
+            cluster.end_move(slot, to);
+            pause();
         }
     }
 
     pub(crate) fn proxies(&self) -> &[FlakyProxy] {
         match self {
             Ground::Server { proxies, .. } => proxies,
-            Ground::Sentinels(_) => &[],
+            Ground::Sentinels(_) | Ground::Cluster(_) => &[],
         }
     }
 
@@ -49,8 +140,8 @@ impl Ground {
     /// If there are none.
     pub(crate) fn sentinels(&mut self) -> &mut Sentinels {
         match self {
-            Ground::Server { .. } => panic!("there are no sentinels"),
             Ground::Sentinels(sentinels) => sentinels,
+            _ => panic!("there are no sentinels"),
         }
     }
 
@@ -58,9 +149,26 @@ impl Ground {
     pub(crate) fn can_have(&self, fault: Fault) -> bool {
         match self {
             Ground::Server { server, .. } => {
-                !fault.is_of_sentinels() && (fault != Fault::Restored || server.is_redis())
+                !fault.needs_several_servers() && (fault != Fault::Restored || server.is_redis())
             }
-            Ground::Sentinels(_) => fault.is_of_sentinels() || fault.is_of_any_server(),
+            Ground::Sentinels(_) => {
+                fault.is_failover() || fault == Fault::SentinelsStopped || fault.is_of_any_server()
+            }
+            Ground::Cluster(_) => {
+                fault.is_failover() || fault == Fault::SlotsMoved || fault.is_of_any_server()
+            }
         }
     }
+}
+
+fn any_primary(cluster: &Cluster, rng: &Rng) -> usize {
+    let primaries: Vec<_> = cluster.servers().filter(|server| cluster.is_primary(*server)).collect();
+    primaries[rng.below(0..primaries.len() as u64) as usize]
+}
+
+/// A slot that this primary owns.
+fn slot_of_key_at(cluster: &Cluster, primary: usize, rng: &Rng) -> u16 {
+    let first = rng.below(0..16_384) as u16;
+    let mut slots = (0..16_384).map(|step| (first + step) % 16_384);
+    slots.find(|slot| cluster.owner(*slot) == primary).expect("a primary owns slots")
 }

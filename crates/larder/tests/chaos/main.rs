@@ -12,6 +12,9 @@
 //! A second test has a primary with a replica instead, and sentinels that promote the replica: because they are told to,
 //! because the primary was killed, or because it was stopped and then goes on.
 //!
+//! A third and a fourth have a cluster of three primaries with a replica each, of Redis and of Valkey: slots move, primaries
+//! are killed and stopped, and replicas take their places.
+//!
 //! Each takes a few seconds, and as long as `LARDER_SOAK=SECONDS` says; `cargo xtask test --soak` sets minutes. A seed cannot
 //! repeat threads, sockets and processes: a failure prints the last operations on its key, and the next run differs.
 //! `../checker` searches what can be repeated.
@@ -25,13 +28,17 @@ mod run;
 use crate::fault::Fault;
 use crate::ground::Ground;
 use crate::run::{NODES, Run, Tally};
-use larder_testkit::{RedisServer, Sentinels};
+use larder_testkit::{Cluster, RedisServer, Sentinels};
 use std::time::{Duration, Instant};
 
 /// A usual run.
 const USUAL: Duration = Duration::from_secs(6);
 /// A usual run behind sentinels, which need some seconds for a failover.
 const USUAL_BEHIND_SENTINELS: Duration = Duration::from_secs(20);
+/// A usual run on a cluster, which needs two seconds for another primary.
+const USUAL_ON_A_CLUSTER: Duration = Duration::from_secs(20);
+/// A soak on a cluster lasts until each change of it has happened so often.
+const CHANGES: u64 = 20;
 /// A soak behind sentinels lasts until there were so many failovers.
 const FAILOVERS: u64 = 10;
 /// A soak starts new nodes and a new book after this time.
@@ -59,6 +66,22 @@ fn invalidated_value_is_never_served_behind_sentinels() {
         failovers.map(|fault| tally.count(fault)).sum::<u64>() >= FAILOVERS
     };
     judge(USUAL_BEHIND_SENTINELS, has_failed_over, || Some(Ground::Sentinels(Sentinels::start()?)));
+}
+
+#[test]
+fn invalidated_value_is_never_served_on_a_cluster() {
+    judge(USUAL_ON_A_CLUSTER, is_replaced_and_moved, || Some(Ground::Cluster(Cluster::start()?)));
+}
+
+#[test]
+fn invalidated_value_is_never_served_on_a_cluster_of_valkey() {
+    judge(USUAL_ON_A_CLUSTER, is_replaced_and_moved, || Some(Ground::Cluster(Cluster::start_valkey()?)));
+}
+
+/// Whether every change of a cluster has happened often enough.
+fn is_replaced_and_moved(tally: &Tally) -> bool {
+    let changes = Fault::ALL.into_iter().filter(|fault| fault.is_failover() || *fault == Fault::SlotsMoved);
+    changes.map(|fault| tally.count(fault)).min() >= Some(CHANGES)
 }
 
 /// Runs for the usual time. A soak takes as long as it should, and until it has `seen_enough`.

@@ -1,4 +1,4 @@
-//! One run: a server, or one behind sentinels, three nodes with their clients, and one fault after the other.
+//! One run: a server, one behind sentinels, or a cluster, three nodes with their clients, and one fault after the other.
 
 use crate::fault::Fault;
 use crate::ground::Ground;
@@ -190,7 +190,7 @@ impl Run {
         self.harms(fault, Instant::now() + LONG);
         let happened = match fault {
             Fault::NodeLost => self.replace_node(rng.below(0..NODES as u64) as usize),
-            _ => fault.inject(&mut self.ground, &rng, lasting),
+            _ => fault.inject(&mut self.ground, &redis_keys(), &rng, lasting),
         };
         self.harms(fault, Instant::now());
         trace.note(|| format!("fault: {fault:?} is over"));
@@ -242,6 +242,12 @@ impl Run {
             }
         }
     }
+}
+
+/// The keys in Redis, with that of the ledger.
+fn redis_keys() -> Vec<String> {
+    let keys = (0..KEYS).map(|key| format!("chaos:{}", Node::name(key)));
+    keys.chain(["chaos::ledger".into()]).collect()
 }
 
 /// One caller of one node.
