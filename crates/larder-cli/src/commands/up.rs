@@ -73,10 +73,9 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let admin = settings.admin.listen.tcp().map_err(|error| settings.sources.unusable("admin", error))?;
     let mut links_config = settings.links.config;
     links_config.drain_timeout_ms = links_config.drain_timeout_ms.min(DRAIN_MS);
-    // A node of a cluster is no second tier.
-    let own = resp.filter(|_| !settings.server.config.cluster_mode);
+    let kind = if settings.server.config.cluster_mode { "redis+cluster" } else { "redis" };
     links_config.redis =
-        links_config.redis.or(own.map(|address| own_url(address, &settings.server.password)));
+        links_config.redis.or(resp.map(|address| own_url(kind, address, &settings.server.password)));
     let links = open_links(links_config, &sources)?;
     let links_token = token::create_initial(&settings.data, links.store()).await?;
 
@@ -139,14 +138,14 @@ async fn serve_links(links: Links, listener: std::io::Result<TcpListener>, stop:
 }
 
 /// The URL of our own cache server for clients in this process.
-fn own_url(address: SocketAddr, password: &Option<String>) -> String {
+fn own_url(kind: &str, address: SocketAddr, password: &Option<String>) -> String {
     let reachable = match address.ip() {
         ip if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], address.port())),
         _ => address,
     };
     match password {
-        Some(password) => format!("redis://:{}@{reachable}", percent_encode(password)),
-        None => format!("redis://{reachable}"),
+        Some(password) => format!("{kind}://:{}@{reachable}", percent_encode(password)),
+        None => format!("{kind}://{reachable}"),
     }
 }
 
@@ -183,8 +182,9 @@ mod tests {
     #[test]
     fn own_url_is_reachable_and_escapes_the_password() {
         let any = SocketAddr::from(([0, 0, 0, 0], 7000));
-        assert_eq!(own_url(any, &None), "redis://127.0.0.1:7000");
+        assert_eq!(own_url("redis", any, &None), "redis://127.0.0.1:7000");
         let one = SocketAddr::from(([127, 0, 0, 1], 6379));
-        assert_eq!(own_url(one, &Some("p@ss:w/rd".into())), "redis://:p%40ss%3Aw%2Frd@127.0.0.1:6379");
+        let url = own_url("redis+cluster", one, &Some("p@ss:w/rd".into()));
+        assert_eq!(url, "redis+cluster://:p%40ss%3Aw%2Frd@127.0.0.1:6379");
     }
 }

@@ -32,22 +32,19 @@ fn up_uses_its_cache_server_as_a_second_tier_and_survives_its_loss() {
     up.stop();
 }
 
-/// It would be unsupported: a node of a cluster.
 #[test]
-fn up_in_cluster_mode_has_no_second_tier() {
+fn up_in_cluster_mode_is_coherent_on_its_own_server() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     let up = Up::start_as(larder(["up", "--cluster-mode"]), &data);
     assert!(command(up.resp, "CLUSTER INFO").contains("cluster_state:ok\r\n"));
     let slug = create(up.http, "https://example.com/target");
     assert_eq!(follow(up.http, &slug), "https://example.com/target");
-    let links = part(&stats(up.admin), "links").clone();
-    let names: Vec<_> = links["tiers"].as_array().expect("tiers").iter().map(|tier| &tier["tier"]).collect();
-    assert!(
-        names.iter().any(|name| *name == "memory") && !names.iter().any(|name| *name == "redis"),
-        "{names:?}"
-    );
-    assert_eq!(keys(up.resp), 0);
+    await_keys(up.resp, 1);
+    let note = || part(&stats(up.admin), "links")["notes"]["coherence"].as_str().map(str::to_owned);
+    until("the shortener is coherent", || {
+        note().is_some_and(|note| note.starts_with("full: ")).then_some(())
+    });
     up.stop();
 }
 
