@@ -360,3 +360,32 @@ async fn copy_of_a_file_keeps_ids_slugs_tokens_and_visits() {
     let again = Store::open(&StoreConfig::new(file)).unwrap();
     assert_eq!(again.links_after(0).await.unwrap().len(), 6);
 }
+
+/// Writes batches with a visit of each of these links, in this order.
+async fn write_batches(store: Store, links: Vec<u64>, count: u64) -> Result<(), StoreError> {
+    for _ in 0..count {
+        let rows = links.iter().map(|&link_id| (VisitKey { link_id, quarter: 1 }, 1)).collect();
+        store.write_batch(&VisitBatch::new(rows), TotalsOf::None).await?;
+    }
+    Ok(())
+}
+
+/// In the order of the batches each instance would lock links that the other one waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_of_the_same_links_in_opposite_orders_never_deadlock() {
+    const BATCHES: u64 = 8;
+    const LINKS: u64 = 2_000;
+    let Some((_, url)) = new_database(POSTGRES_USER) else { return };
+    let (one, other) = (open_store(&url).unwrap(), open_store(&url).unwrap());
+    for half in ["a", "b"] {
+        let links = (0..LINKS / 2).map(|n| link(&format!("{half}{n}"))).collect();
+        one.create(links, Duplicates::Allow).await.unwrap();
+    }
+    let forward = tokio::spawn(write_batches(one.clone(), (1..=LINKS).collect(), BATCHES));
+    let backward = tokio::spawn(write_batches(other, (1..=LINKS).rev().collect(), BATCHES));
+    forward.await.unwrap().unwrap();
+    backward.await.unwrap().unwrap();
+    for link_id in [1, LINKS] {
+        assert_eq!(one.visits(link_id).await.unwrap(), Some(2 * BATCHES));
+    }
+}
