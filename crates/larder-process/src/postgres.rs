@@ -1,10 +1,10 @@
-//! A PostgreSQL of its owner's own: a cluster in a temporary folder, reached over its Unix socket.
+//! A PostgreSQL of its owner's own: a cluster in a temporary folder, reached over its Unix socket, and over TCP if asked.
 
 use crate::{Running, find_program};
 use rustix::process::geteuid;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Error, Result};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,6 +26,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct PostgresServer {
     running: Option<Running>,
     options: Vec<String>,
+    /// The address that it listens on besides its socket; empty for none.
+    listens_on: &'static str,
+    /// The port, which is a part of the name of the socket too.
+    port: u16,
     user: Option<User>,
     folder: TempDir,
 }
@@ -62,7 +66,7 @@ impl PostgresServer {
             chown(folder.path(), Some(uid), Some(gid))?;
         }
         let options = settings.iter().flat_map(|setting| ["-c", setting]).map(str::to_owned).collect();
-        let mut server = PostgresServer { running: None, options, user, folder };
+        let mut server = PostgresServer { running: None, options, listens_on: "", port: 5_432, user, folder };
         let mut create = server.command("initdb")?;
         create.args(["--username", POSTGRES_USER, "--auth", "trust", "--encoding", "UTF8", "--no-locale"]);
         create.args(["--no-sync", "--pgdata"]).arg(server.data());
@@ -82,12 +86,13 @@ impl PostgresServer {
 
     /// The path of its socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder().join(".s.PGSQL.5432")
+        self.folder().join(format!(".s.PGSQL.{}", self.port))
     }
 
     /// The URL of one of its databases for clients.
     pub fn url(&self, user: &str, database: &str) -> String {
-        format!("postgres:///{database}?host={}&user={user}", self.folder().display())
+        let (folder, port) = (self.folder().display(), self.port);
+        format!("postgres:///{database}?host={folder}&port={port}&user={user}")
     }
 
     /// The id of the process whose children serve the connections; 0 after [`PostgresServer::kill`].
@@ -124,6 +129,29 @@ impl PostgresServer {
         running.kill();
     }
 
+    /// Starts it again, so that it listens on this port of 127.0.0.1 too.
+    ///
+    /// # Errors
+    /// As [`PostgresServer::start`], also if the port is in use.
+    pub fn listen(&mut self, port: u16) -> Result<()> {
+        (self.listens_on, self.port) = ("127.0.0.1", port);
+        self.restart()
+    }
+
+    /// Makes a file in its folder that only the server can read, and returns its path.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn private_file(&self, name: &str, content: &str) -> Result<PathBuf> {
+        let path = self.folder().join(name);
+        std::fs::write(&path, content)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        if let Some(User { uid, gid }) = self.user {
+            chown(&path, Some(uid), Some(gid))?;
+        }
+        Ok(path)
+    }
+
     /// Starts it again, with what its log and its files have, and waits until it accepts connections.
     ///
     /// # Errors
@@ -132,7 +160,9 @@ impl PostgresServer {
         self.kill();
         _ = std::fs::remove_file(self.state());
         let mut serve = self.command("postgres")?;
-        serve.arg("-D").arg(self.data()).arg("-k").arg(self.folder()).args(["-c", "listen_addresses="]);
+        serve.arg("-D").arg(self.data()).arg("-k").arg(self.folder());
+        serve.arg("-c").arg(format!("listen_addresses={}", self.listens_on));
+        serve.arg("-c").arg(format!("port={}", self.port));
         serve
             .args(&self.options)
             .stdin(Stdio::null())

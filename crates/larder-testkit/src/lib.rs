@@ -26,7 +26,7 @@ pub use flaky_proxy::FlakyProxy;
 pub use fork::{Child, Line, fork};
 pub use larder_process::{POSTGRES_USER, PostgresServer, Running};
 pub use loader::Gate;
-pub use postgres::{start_postgres, with_postgres};
+pub use postgres::{start_postgres, start_postgres_on_port, with_postgres};
 pub use postgres_proxy::{CommitCut, PostgresProxy};
 pub use program::{may_open, needs, program, resident_bytes, start, wait_for_end};
 pub use proxy::Direction;

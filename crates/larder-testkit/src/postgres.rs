@@ -1,6 +1,7 @@
 //! A PostgreSQL for the tests of one binary: each has a database of its own in it.
 
 use crate::program::needs;
+use crate::redis::free_port;
 use larder_process::PostgresServer;
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
@@ -17,6 +18,28 @@ static SHARED: Mutex<Option<PostgresServer>> = Mutex::new(None);
 pub fn start_postgres() -> Option<PostgresServer> {
     needs("PostgreSQL 15", PostgresServer::is_installed())?;
     Some(PostgresServer::start_with(&SETTINGS).expect("PostgreSQL starts"))
+}
+
+/// Starts one on a port of 127.0.0.1 too, and returns the port. With a certificate and its key, in PEM, it has TLS there.
+///
+/// # Panics
+/// As [`start_postgres`].
+pub fn start_postgres_on_port(certificate: Option<(&str, &str)>) -> Option<(PostgresServer, u16)> {
+    let mut server = start_postgres()?;
+    if let Some((certificate, key)) = certificate {
+        let file = |name, content| server.private_file(name, content).expect("a file");
+        let files =
+            [("ssl_cert_file", file("server.pem", certificate)), ("ssl_key_file", file("server.key", key))];
+        server.execute("postgres", "ALTER SYSTEM SET ssl = on").expect("the settings can be written");
+        for (setting, path) in files {
+            let set = format!("ALTER SYSTEM SET {setting} = '{}'", path.display());
+            server.execute("postgres", &set).expect("the settings can be written");
+        }
+    }
+    // Another process may take the port before the server does.
+    let mut ports = (0..10).map(|_| free_port());
+    let port = ports.find(|port| server.listen(*port).is_ok()).expect("PostgreSQL starts on a free port");
+    Some((server, port))
 }
 
 /// Uses the server of this test binary, which the first call starts; `None` and a note if it is not installed.

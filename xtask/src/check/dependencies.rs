@@ -10,9 +10,11 @@ use std::path::Path;
 /// of the schedule explorer and of the fuzz tests, in tests only. The second version of `base64` is that of async-graphql,
 /// that of `miniz_oxide` is png's. That of `thiserror` is one of a test, which writes a database of countries. That of
 /// `synstructure` is never built: it belongs to an optional dependency of rcgen that is not enabled, and cargo lists it. The
-/// clients of SQLite and of PostgreSQL require different versions of `fallible-iterator`; `wasi` is for another platform.
+/// clients of SQLite and of PostgreSQL require different versions of `fallible-iterator`, and PostgreSQL's TLS an older
+/// `const-oid`; `wasi` is for another platform.
 const ALLOWED_DUPLICATES: &[&str] = &[
     "base64",
+    "const-oid",
     "embedded-io",
     "fallible-iterator",
     "miniz_oxide",

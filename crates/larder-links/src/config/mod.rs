@@ -494,7 +494,7 @@ mod tests {
         for database in [
             "mysql://me:secret@db.example/links",
             "postgres://me:secret@db.example/links?unknown=secret",
-            "postgres://db.example/links?password=secret&sslmode=require",
+            "postgres://db.example/links?password=secret&sslmode=allow",
         ] {
             let database = database.to_owned();
             let error = Config { database, ..Config::default() }.validate().unwrap_err().to_string();

@@ -25,6 +25,7 @@
 //! | `second_tier` | the options of Redis: a password that rotates, certificates |
 //! | `sqlite` | what is so because the database is a file |
 //! | `postgres` | instances share a PostgreSQL that is killed, whose connections break and whose users lack rights; a file moves into it |
+//! | `postgres_tls` | connections to PostgreSQL are encrypted, and servers verified, as the URL says |
 //! | `on_postgres` | the tests of all others but `addresses`, `backup` and `second_tier`, which know no other database, on PostgreSQL |
 //! | `serving` | over real sockets: draining, limits, and a restart |
 //! | `page` | the page works offline under a strict policy |
@@ -46,6 +47,7 @@ mod on_postgres;
 mod options;
 mod page;
 mod postgres;
+mod postgres_tls;
 mod qr;
 mod redirect;
 mod search;

@@ -2,14 +2,15 @@
 //! sessions and visits. One transaction writes it, so a copy that fails leaves the target empty.
 
 use super::error::source;
-use super::{parse, prepare};
+use super::prepare;
+use super::server::Server;
 use crate::store::sqlite::Unused;
 use crate::store::{DatabaseAddress, StoreError};
 use rusqlite::Row;
 use rusqlite::types::FromSql;
 use std::path::Path;
+use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{NoTls, Transaction};
 
 /// Rows of one statement.
 const STEP: usize = 2_000;
@@ -79,10 +80,10 @@ pub async fn copy(from: &Path, to: &DatabaseAddress) -> Result<Copied, StoreErro
         return Err(StoreError::NotPostgres { database: to.clone() });
     };
     let file = Unused::open(from)?;
-    let server = parse(url).map_err(|expected| super::wrong_url(to, &expected))?;
+    let server = Server::of(url, to)?;
     prepare(&server, to)?;
     let failed = |error| StoreError::Open { database: to.clone(), source: source(error) };
-    let (mut client, connection) = server.connect(NoTls).await.map_err(failed)?;
+    let (mut client, connection) = server.config.connect(server.tls.clone()).await.map_err(failed)?;
     let connection = tokio::spawn(connection);
     let transaction = client.transaction().await?;
     transaction

@@ -1,5 +1,6 @@
 //! The errors of PostgreSQL as errors of the store.
 
+use super::tls;
 use crate::store::StoreError;
 use deadpool_postgres::PoolError;
 use deadpool_postgres::TimeoutType::Wait;
@@ -60,7 +61,7 @@ pub(super) fn source(error: tokio_postgres::Error) -> Arc<dyn Error + Send + Syn
         return Arc::new(error.clone());
     }
     match error.source() {
-        Some(_) => Arc::from(error.into_source().expect("it has a source")),
+        Some(_) => tls::explain(error.into_source().expect("it has a source")),
         None => Arc::new(error),
     }
 }

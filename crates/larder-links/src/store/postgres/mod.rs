@@ -18,6 +18,8 @@ mod error;
 mod links;
 mod migrate;
 mod search;
+mod server;
+mod tls;
 mod visits;
 
 use crate::model::random;
@@ -33,13 +35,13 @@ pub use copy::{Copied, copy};
 use deadpool_postgres::{
     Client, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction,
 };
+use server::Server;
+pub(crate) use server::check_url;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::RwLock;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::{Config, NoTls};
 
 /// Connections of an instance.
 const CONNECTIONS: usize = 8;
@@ -73,35 +75,6 @@ struct Shared {
     instance: [u8; 16],
 }
 
-/// Whether a text is the URL of a database that this program can connect to.
-///
-/// # Errors
-/// Why it is not.
-pub(crate) fn check_url(url: &str) -> Result<(), String> {
-    parse(url).map(drop)
-}
-
-fn parse(url: &str) -> Result<Config, String> {
-    // The parts of the error can contain the password.
-    let mut config: Config = url.parse().map_err(|_| "a URL such as postgres://user@host/name".to_owned())?;
-    match config.get_ssl_mode() {
-        SslMode::Disable => {}
-        // The default of a URL: TLS where the server has it. This program has none.
-        SslMode::Prefer => drop(config.ssl_mode(SslMode::Disable)),
-        _ => {
-            return Err("a URL without sslmode=require: connections to PostgreSQL are not encrypted".into());
-        }
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("larder links");
-    }
-    Ok(config)
-}
-
-fn wrong_url(address: &DatabaseAddress, expected: &str) -> StoreError {
-    open_error(address, &format!("expected {expected}"))
-}
-
 fn open_error(address: &DatabaseAddress, reason: &str) -> StoreError {
     let source: Box<dyn std::error::Error + Send + Sync> = reason.into();
     StoreError::Open { database: address.clone(), source: source.into() }
@@ -110,14 +83,14 @@ fn open_error(address: &DatabaseAddress, reason: &str) -> StoreError {
 impl PostgresStore {
     pub(in crate::store) fn open(url: &str, config: &StoreConfig) -> Result<PostgresStore, StoreError> {
         let address = &config.database;
-        let mut server = parse(url).map_err(|expected| wrong_url(address, &expected))?;
-        if server.get_connect_timeout().is_none() {
-            server.connect_timeout(config.queue_timeout);
+        let mut server = Server::of(url, address)?;
+        if server.config.get_connect_timeout().is_none() {
+            server.config.connect_timeout(config.queue_timeout);
         }
         let prepared = prepare(&server, address)?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let wait = Some(config.queue_timeout);
-        let pool = Pool::builder(Manager::from_config(server, NoTls, manager))
+        let pool = Pool::builder(Manager::from_config(server.config, server.tls, manager))
             .max_size(CONNECTIONS)
             .wait_timeout(wait)
             .create_timeout(wait)
@@ -467,7 +440,7 @@ struct Prepared {
 
 /// Migrates the database. `Store::open` blocks, for SQLite, and callers open a store inside of a runtime and outside of one.
 /// So this connection has a thread and a runtime of its own; those of the pool are opened by the runtime that uses them.
-fn prepare(server: &Config, address: &DatabaseAddress) -> Result<Prepared, StoreError> {
+fn prepare(server: &Server, address: &DatabaseAddress) -> Result<Prepared, StoreError> {
     let failed =
         |error: std::io::Error| StoreError::Open { database: address.clone(), source: Arc::new(error) };
     let work = || {
@@ -478,9 +451,9 @@ fn prepare(server: &Config, address: &DatabaseAddress) -> Result<Prepared, Store
     prepared.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-async fn prepare_with(server: &Config, address: &DatabaseAddress) -> Result<Prepared, StoreError> {
+async fn prepare_with(server: &Server, address: &DatabaseAddress) -> Result<Prepared, StoreError> {
     let failed = |error| migrate::cannot_open(address, error);
-    let (mut client, connection) = server.connect(NoTls).await.map_err(failed)?;
+    let (mut client, connection) = server.config.connect(server.tls.clone()).await.map_err(failed)?;
     // It ends with the runtime.
     tokio::spawn(connection);
     migrate::migrate(&mut client, address, &migrate::MIGRATIONS).await?;
