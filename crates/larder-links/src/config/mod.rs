@@ -57,7 +57,7 @@ pub struct Config {
     /// 65,536. SQLite only.
     pub max_database_bytes: Option<u64>,
     /// Reading connections to the database file. Default 4, from 1 to 64. Only misses of the cache use them. SQLite only.
-    pub database_readers: u32,
+    pub database_readers: Option<u32>,
     /// How long to wait for another program's lock on the database. Default 5,000, from 0 to 60,000.
     pub database_busy_ms: u64,
 
@@ -149,7 +149,7 @@ impl Default for Config {
             expired_page: None,
             expired_redirect: None,
             max_database_bytes: None,
-            database_readers: 4,
+            database_readers: None,
             database_busy_ms: 5_000,
             cache_bytes: 64 << 20,
             redis: None,
@@ -204,7 +204,7 @@ impl Config {
         };
         const ANY: u64 = u64::MAX;
         in_range("max_database_bytes", self.max_database_bytes.unwrap_or(ANY), 65_536, ANY)?;
-        in_range("database_readers", self.database_readers.into(), 1, 64)?;
+        in_range("database_readers", self.database_readers.unwrap_or(1).into(), 1, 64)?;
         in_range("database_busy_ms", self.database_busy_ms, 0, 60_000)?;
         in_range("cache_bytes", self.cache_bytes, 1 << 20, ANY)?;
         in_range("ttl_seconds", self.ttl_seconds, 1, 2_592_000)?;
@@ -259,11 +259,12 @@ impl Config {
     /// # Errors
     /// [`LinksError::Config`] if `database` is not the address of a database.
     pub fn store_config(&self) -> Result<StoreConfig, LinksError> {
+        let defaults = StoreConfig::of(self.database_address()?);
         Ok(StoreConfig {
-            readers: self.database_readers,
+            readers: self.database_readers.unwrap_or(defaults.readers),
             busy_timeout: Duration::from_millis(self.database_busy_ms),
             max_bytes: self.max_database_bytes,
-            ..StoreConfig::of(self.database_address()?)
+            ..defaults
         })
     }
 
@@ -336,10 +337,14 @@ impl Config {
         let wrong = |field, value: String, expected: String| LinksError::Config { field, value, expected };
         postgres::check_url(&self.database)
             .map_err(|expected| wrong("database", shown(&address.to_string()), expected))?;
-        match self.max_database_bytes {
-            Some(most) => {
-                let expected = "no limit, since the database is not a file".to_owned();
-                Err(wrong("max_database_bytes", most.to_string(), expected))
+        // They would have no effect.
+        let of_files = [
+            ("max_database_bytes", self.max_database_bytes, "no limit"),
+            ("database_readers", self.database_readers.map(u64::from), "no number"),
+        ];
+        match of_files.into_iter().find_map(|(field, value, none)| Some((field, value?, none))) {
+            Some((field, value, none)) => {
+                Err(wrong(field, value.to_string(), format!("{none}, since the database is not a file")))
             }
             None => Ok(address),
         }
@@ -503,6 +508,23 @@ mod tests {
         let public_url = Some("https://me:secret@s.example".to_owned());
         let error = Config { public_url, ..Config::default() }.validate().unwrap_err().to_string();
         assert!(error.starts_with("public_url is https://…@s.example, expected"), "{error}");
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn option_of_a_file_beside_a_server_is_refused_by_name() {
+        let on_server = Config { database: "postgres://db.example/links".into(), ..Config::default() };
+        on_server.validate().unwrap();
+        let readers = Config { database_readers: Some(8), ..on_server.clone() };
+        assert_eq!(
+            readers.validate().unwrap_err().to_string(),
+            "database_readers is 8, expected no number, since the database is not a file"
+        );
+        let most = Config { max_database_bytes: Some(1 << 30), ..on_server };
+        assert_eq!(
+            most.validate().unwrap_err().to_string(),
+            "max_database_bytes is 1073741824, expected no limit, since the database is not a file"
+        );
     }
 
     #[test]
