@@ -86,7 +86,7 @@ impl Links {
         run_to_completion(async move {
             let Shared { store, visits, dimensions, .. } = &*this.shared;
             let Some(link) = store.find(&slug).await? else { return Ok(false) };
-            dimensions.forget(link.id).await;
+            dimensions.forget(link.id, store).await?;
             let forgotten = visits.forget(link.id, store).await?;
             this.changed(&slug).await;
             Ok(forgotten)

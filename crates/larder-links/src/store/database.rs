@@ -9,8 +9,8 @@ use super::credential::Credential;
 use super::postgres::PostgresStore;
 use super::sqlite::SqliteStore;
 use super::{
-    CreateOutcome, Day, DimensionCounts, DimensionKey, Duplicates, Link, LinkUpdate, ListQuery,
-    MAX_BATCH_LINKS, MAX_DIMENSION_ROWS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route, StoreError,
+    CreateOutcome, Day, DimensionBatch, DimensionCounts, DimensionKey, Duplicates, Link, LinkUpdate,
+    ListQuery, MAX_BATCH_LINKS, NewFile, NewLink, Page, Quarter, RESTORE_PERIOD, Route, StoreError,
     StoreHealth, TotalsOf, VisitBatch, VisitHistory, VisitKey, WrittenVisits, now_ms,
 };
 use crate::model::slug::SlugCodec;
@@ -159,10 +159,15 @@ impl Store {
     /// Adds counts of where visits come from; those of links that no longer exist are dropped.
     ///
     /// # Panics
-    /// If there are more than [`MAX_DIMENSION_ROWS`].
+    /// If there are more than [`MAX_DIMENSION_ROWS`](super::MAX_DIMENSION_ROWS).
     pub async fn add_dimensions(&self, rows: Vec<(DimensionKey, u64)>) -> Result<(), StoreError> {
-        assert!(rows.len() <= MAX_DIMENSION_ROWS, "{} rows of dimensions in one step", rows.len());
-        call!(self.add_dimensions(rows).await)
+        self.write_dimensions(&DimensionBatch::new(rows)).await
+    }
+
+    /// The same for a batch. If one fails with [`StoreError::Unknown`], it is to be written again until it succeeds, and no
+    /// other batch of dimensions before that.
+    pub async fn write_dimensions(&self, batch: &DimensionBatch) -> Result<(), StoreError> {
+        call!(self.write_dimensions(batch).await)
     }
 
     /// Creates an API token. Only this call returns the secret.

@@ -4,11 +4,12 @@ use super::Day;
 use crate::model::count::Count;
 use async_graphql::SimpleObject;
 use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The values of a dimension that a link may have on one day, with [`OTHER_VALUE`].
 pub const MAX_DIMENSION_VALUES: usize = 200;
 
-/// The most rows of one [`Store::add_dimensions`](super::Store::add_dimensions).
+/// The most rows of one [`DimensionBatch`].
 pub const MAX_DIMENSION_ROWS: usize = 1_000;
 
 /// What is not counted by its own name.
@@ -56,6 +57,26 @@ pub struct DimensionKey {
     pub dimension: Dimension,
     /// The value.
     pub value: String,
+}
+
+/// Counts to write together. If the outcome of a write is unknown, the same batch can be written again and counts once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DimensionBatch {
+    /// Other than that of every other batch of dimensions of this process.
+    pub(super) number: u64,
+    pub(super) rows: Vec<(DimensionKey, u64)>,
+}
+
+impl DimensionBatch {
+    /// A new batch.
+    ///
+    /// # Panics
+    /// If there are more rows than [`MAX_DIMENSION_ROWS`].
+    pub fn new(rows: Vec<(DimensionKey, u64)>) -> DimensionBatch {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        assert!(rows.len() <= MAX_DIMENSION_ROWS, "{} rows of dimensions in one step", rows.len());
+        DimensionBatch { number: NUMBERS.fetch_add(1, Relaxed), rows }
+    }
 }
 
 /// How many visits have a value.

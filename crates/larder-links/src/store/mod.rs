@@ -25,8 +25,8 @@ pub use address::{DatabaseAddress, StoreConfig};
 pub(crate) use credential::Credential;
 pub use database::Store;
 pub use dimension::{
-    Dimension, DimensionCounts, DimensionKey, MAX_DIMENSION_ROWS, MAX_DIMENSION_VALUES, OTHER_VALUE,
-    ValueCount,
+    Dimension, DimensionBatch, DimensionCounts, DimensionKey, MAX_DIMENSION_ROWS, MAX_DIMENSION_VALUES,
+    OTHER_VALUE, ValueCount,
 };
 pub use error::StoreError;
 pub use health::StoreHealth;

@@ -190,6 +190,48 @@ async fn limit_and_forgetting_know_the_visits_of_an_unknown_batch() {
     }
 }
 
+#[tokio::test]
+async fn counts_of_an_unknown_batch_of_dimensions_are_written_once_and_forgotten() {
+    let Some((name, _)) = new_database(POSTGRES_USER) else { return };
+    let proxy = with_postgres(PostgresProxy::before).unwrap();
+    let fixture = open_with(|config| config.database = proxy.url(&name));
+    for cut in [CommitCut::Before, CommitCut::After] {
+        let slug = fixture.link(None, "https://a.example/").await;
+        let link_id = fixture.links.store().find(&slug).await.unwrap().unwrap().id;
+        // A bot is no visit, so that the only commit is that of the dimensions.
+        let follow = async || {
+            let bot = [("user-agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")];
+            assert_eq!(
+                fixture.ask(Method::GET, &format!("/{slug}"), &bot, None).await.status,
+                StatusCode::FOUND
+            );
+        };
+        let flush_unknown = async || {
+            proxy.cut_next_commits([cut]);
+            let flushed = fixture.links.flush_visits().await;
+            assert!(matches!(flushed, Err(LinksError::Store(StoreError::Unknown(_)))), "{flushed:?}");
+        };
+        let bots = async || {
+            let bots = fixture.links.store().dimensions(link_id, 0).await.unwrap().bots;
+            bots.into_iter().map(|bot| (bot.value, bot.visits)).collect::<Vec<_>>()
+        };
+        follow().await;
+        flush_unknown().await;
+        follow().await;
+        for _ in 0..2 {
+            fixture.links.flush_visits().await.unwrap();
+            assert_eq!(bots().await, [("Googlebot".to_owned(), 2)], "{cut:?}");
+        }
+        follow().await;
+        flush_unknown().await;
+        let path = format!("/api/links/{slug}/visits");
+        let forgotten = fixture.send_json(Method::DELETE, &path, json!({})).await;
+        assert_eq!(forgotten.status, StatusCode::NO_CONTENT);
+        fixture.links.flush_visits().await.unwrap();
+        assert_eq!(bots().await, [], "{cut:?}");
+    }
+}
+
 /// A client sees 503 and creates the link again, or finds it.
 #[tokio::test]
 async fn link_whose_commit_is_unknown_is_reported_as_such() {

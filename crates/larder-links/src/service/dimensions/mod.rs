@@ -14,7 +14,9 @@ mod agent_kinds;
 mod user_agent;
 mod visitor;
 
-use crate::store::{Day, Dimension, DimensionKey, MAX_DIMENSION_ROWS, OTHER_VALUE, Store, StoreError};
+use crate::store::{
+    Day, Dimension, DimensionBatch, DimensionKey, MAX_DIMENSION_ROWS, OTHER_VALUE, Store, StoreError,
+};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -74,6 +76,8 @@ struct VisitorKey {
 struct Unwritten {
     agents: UserAgents,
     counts: HashMap<DimensionKey, u64>,
+    /// The batch of which nobody knows whether it is stored.
+    unknown: Option<DimensionBatch>,
 }
 
 impl Dimensions {
@@ -115,6 +119,7 @@ impl Dimensions {
     /// A dropped call loses the counts that it was writing.
     pub(crate) async fn flush(self: &Arc<Self>, store: &Store) -> Result<(), StoreError> {
         let mut unwritten = self.unwritten.lock().await;
+        unwritten.resolve(store).await?;
         let table = std::mem::take(&mut *self.table.lock());
         if !table.counts.is_empty() {
             let (mut work, max_keys) = (std::mem::take(&mut *unwritten), self.max_keys);
@@ -129,23 +134,28 @@ impl Dimensions {
         // In the order of the table, so that neighbours share their page.
         rows.sort_unstable();
         for step in rows.chunks(MAX_DIMENSION_ROWS) {
-            let result = store.add_dimensions(step.to_vec()).await;
-            // Where nobody knows whether they are stored, they are not written again: better too few than twice.
+            let batch = DimensionBatch::new(step.to_vec());
+            let result = store.write_dimensions(&batch).await;
             if matches!(result, Ok(()) | Err(StoreError::Unknown(_))) {
                 for (key, _) in step {
                     unwritten.counts.remove(key);
                 }
+            }
+            if let Err(StoreError::Unknown(_)) = result {
+                unwritten.unknown = Some(batch);
             }
             result?;
         }
         Ok(())
     }
 
-    /// Forgets the counts of a link in memory.
-    pub(crate) async fn forget(&self, link_id: u64) {
+    /// Forgets the counts of a link in memory, and leaves none on its way to the database.
+    pub(crate) async fn forget(&self, link_id: u64, store: &Store) -> Result<(), StoreError> {
         let mut unwritten = self.unwritten.lock().await;
+        unwritten.resolve(store).await?;
         self.table.lock().counts.retain(|key, _| key.link_id != link_id);
         unwritten.counts.retain(|key, _| key.link_id != link_id);
+        Ok(())
     }
 
     /// Writes until `stop` is set, once in ten times `visit_flush`. If the sender is dropped it writes the rest and returns.
@@ -178,9 +188,18 @@ impl Dimensions {
 }
 
 impl Unwritten {
+    /// Writes the unknown batch once more. Together with other counts it could count twice.
+    async fn resolve(&mut self, store: &Store) -> Result<(), StoreError> {
+        if let Some(batch) = &self.unknown {
+            store.write_dimensions(batch).await?;
+            self.unknown = None;
+        }
+        Ok(())
+    }
+
     /// Adds the counts of a table, one for each dimension of a visit.
     fn add(&mut self, table: Table, max_keys: usize) {
-        let Unwritten { agents, counts } = self;
+        let Unwritten { agents, counts, .. } = self;
         for (key, count) in table.counts {
             let text = |hash: Option<u64>| hash.and_then(|hash| table.texts.get(&hash)).map(|text| &**text);
             let mut add = |dimension, value: String| {

@@ -9,7 +9,7 @@
 //! exact here. A commit is acknowledged when it is on the server's disk.
 //!
 //! If the connection breaks during a COMMIT, nobody can tell whether it is stored: [`StoreError::Unknown`]. Each batch of
-//! visits has a number that is stored with it, so that it can be written again and counts once.
+//! visits, and of where they come from, has a number that is stored with it, so that it can be written again and counts once.
 
 mod copy;
 mod credentials;
@@ -27,7 +27,7 @@ use crate::model::slug::SlugCodec;
 use crate::model::token::{Scope, SecretHash, Token};
 use crate::store::health::{StoreHealth, WriterHealth};
 use crate::store::{
-    CreateOutcome, Credential, DatabaseAddress, Day, DimensionCounts, DimensionKey, Duplicates, Link,
+    CreateOutcome, Credential, DatabaseAddress, Day, DimensionBatch, DimensionCounts, Duplicates, Link,
     LinkUpdate, ListQuery, NewLink, Page, Quarter, Route, StoreConfig, StoreError, TotalsOf, VisitBatch,
     VisitHistory, WrittenVisits, identity, now_ms,
 };
@@ -71,8 +71,9 @@ struct Shared {
     codec: SlugCodec,
     identity: String,
     has_trigrams: bool,
-    /// Whose batches of visits these are.
-    instance: [u8; 16],
+    /// Whose batches of visits these are, and whose of dimensions: the numbers of each begin anew.
+    visit_writer: [u8; 16],
+    dimension_writer: [u8; 16],
 }
 
 fn open_error(address: &DatabaseAddress, reason: &str) -> StoreError {
@@ -108,7 +109,8 @@ impl PostgresStore {
                 codec: SlugCodec::new(prepared.slug_key),
                 identity: identity(&prepared.slug_key),
                 has_trigrams: prepared.has_trigrams,
-                instance: random::bytes(),
+                visit_writer: random::bytes(),
+                dimension_writer: random::bytes(),
             }),
         })
     }
@@ -171,10 +173,10 @@ impl PostgresStore {
         batch: &VisitBatch,
         totals: TotalsOf,
     ) -> Result<WrittenVisits, StoreError> {
-        let (batch, instance) = (batch.clone(), self.shared.instance);
+        let (batch, writer) = (batch.clone(), self.shared.visit_writer);
         self.write(move |t| {
             Box::pin(async move {
-                let written = match visits::claim_batch(t, &instance, &batch, now_ms()).await? {
+                let written = match visits::claim_batch(t, &writer, batch.number, now_ms()).await? {
                     true => visits::add(t, &batch, &totals).await,
                     false => visits::already_written(t, &batch, &totals).await,
                 };
@@ -184,11 +186,17 @@ impl PostgresStore {
         .await
     }
 
-    pub(in crate::store) async fn add_dimensions(
-        &self,
-        rows: Vec<(DimensionKey, u64)>,
-    ) -> Result<(), StoreError> {
-        self.write(move |t| Box::pin(async move { Ok(dimensions::add(t, &rows).await?) })).await
+    pub(in crate::store) async fn write_dimensions(&self, batch: &DimensionBatch) -> Result<(), StoreError> {
+        let (batch, writer) = (batch.clone(), self.shared.dimension_writer);
+        self.write(move |t| {
+            Box::pin(async move {
+                if visits::claim_batch(t, &writer, batch.number, now_ms()).await? {
+                    dimensions::add(t, &batch.rows).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
     }
 
     pub(in crate::store) async fn add_token(

@@ -10,7 +10,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use std::collections::HashMap;
 use tokio_postgres::{Error, Row};
 
-/// How many of its last batches an instance keeps in the table. It asks for its last one only.
+/// How many of its last batches a writer keeps in the table. It asks for its last one only.
 const KEPT_BATCHES: i64 = 16;
 
 /// How long the last batches of an instance that is gone are kept.
@@ -20,20 +20,20 @@ const BATCHES_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// same batch: one whose connection broke can still be on its way.
 pub(super) async fn claim_batch(
     transaction: &Transaction<'_>,
-    instance: &[u8],
-    batch: &VisitBatch,
+    writer: &[u8],
+    number: u64,
     now_ms: i64,
 ) -> Result<bool, Error> {
-    let number = batch.number as i64;
+    let number = number as i64;
     let insert =
         "INSERT INTO visit_batches (instance, number, written_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
     let insert = transaction.prepare_cached(insert).await?;
-    if transaction.execute(&insert, &[&instance, &number, &now_ms]).await? == 0 {
+    if transaction.execute(&insert, &[&writer, &number, &now_ms]).await? == 0 {
         return Ok(false);
     }
     let delete =
         transaction.prepare_cached("DELETE FROM visit_batches WHERE instance = $1 AND number < $2").await?;
-    transaction.execute(&delete, &[&instance, &(number - KEPT_BATCHES)]).await?;
+    transaction.execute(&delete, &[&writer, &(number - KEPT_BATCHES)]).await?;
     Ok(true)
 }
 

@@ -20,7 +20,7 @@ use crate::model::tag::MAX_TAGS;
 use crate::model::token::{Scope, SecretHash, Token};
 use crate::store::health::{StoreHealth, WriterHealth};
 use crate::store::{
-    CreateOutcome, Credential, DatabaseAddress, Day, DimensionCounts, DimensionKey, Duplicates, Link,
+    CreateOutcome, Credential, DatabaseAddress, Day, DimensionBatch, DimensionCounts, Duplicates, Link,
     LinkTotal, LinkUpdate, ListQuery, NewLink, Page, Quarter, Route, StoreConfig, StoreError, TotalsOf,
     VisitBatch, VisitHistory, WrittenVisits, identity, now_ms,
 };
@@ -189,10 +189,8 @@ impl SqliteStore {
         .await
     }
 
-    pub(in crate::store) async fn add_dimensions(
-        &self,
-        rows: Vec<(DimensionKey, u64)>,
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) async fn write_dimensions(&self, batch: &DimensionBatch) -> Result<(), StoreError> {
+        let rows = batch.rows.clone();
         self.write(2 * rows.len(), move |context| {
             let mut additions = dimensions::Additions::prepare(context.connection)?;
             Ok(rows.iter().try_for_each(|(key, count)| additions.add(key, *count))?)
