@@ -57,7 +57,11 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
 }
 
 fn open(host: &str, port: u16, parameters: &str) -> Result<Store, StoreError> {
-    let url = format!("postgres://{POSTGRES_USER}@{host}:{port}/postgres{parameters}");
+    open_as(POSTGRES_USER, host, port, parameters)
+}
+
+fn open_as(user: &str, host: &str, port: u16, parameters: &str) -> Result<Store, StoreError> {
+    let url = format!("postgres://{user}@{host}:{port}/postgres{parameters}");
     Store::open(&StoreConfig::of(DatabaseAddress::Postgres(url)))
 }
 
@@ -116,6 +120,22 @@ fn server_without_tls_is_refused_unless_it_may_be() {
         "TLS failed: server does not support TLS: set ssl = on at the server, or sslmode=disable in the URL";
     assert!(message.ends_with(end), "{message}");
     open("localhost", port, "?sslmode=prefer").unwrap();
+}
+
+/// An attacker in between who has a certificate of his own cannot pass the proof of the password on.
+#[test]
+fn password_is_bound_to_the_encrypted_connection() {
+    let Some(Secured { mut server, port, .. }) = Secured::start() else { return };
+    let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+    let rules = server.private_file("rules", rules).unwrap();
+    server.execute("postgres", "CREATE ROLE ada SUPERUSER LOGIN PASSWORD 'secret'").unwrap();
+    server.execute("postgres", &format!("ALTER SYSTEM SET hba_file = '{}'", rules.display())).unwrap();
+    server.listen(port).unwrap();
+    let open = |parameters| open_as("ada:secret", "localhost", port, parameters).map(drop);
+    open("?channel_binding=require").unwrap();
+    open("?sslmode=disable").unwrap();
+    assert!(open("?sslmode=disable&channel_binding=require").is_err());
+    assert!(open_as("ada:wrong", "localhost", port, "").is_err());
 }
 
 #[test]
