@@ -12,7 +12,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use larder::{Cache, CacheError, Reach, Requirement, View, WriteOptions};
 use larder_admin::{Admin, Registry, Token};
-use larder_testkit::RedisServer;
+use larder_testkit::{Cluster, RedisServer, eventually};
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -68,6 +68,29 @@ async fn metric(registry: &Registry, name: &str) -> Option<f64> {
     let start = format!("{name}{{part=\"shop\"");
     let line = page.lines().find(|line| line.starts_with(&start))?;
     line.rsplit(' ').next()?.parse().ok()
+}
+
+/// The others answer: it must not look as if all of Redis were lost.
+#[tokio::test(flavor = "current_thread")]
+async fn lost_primary_of_a_cluster_is_named() {
+    let Some(mut cluster) = Cluster::start_primaries(3) else { return };
+    let options = Cache::builder("shop").ttl(Duration::from_secs(60)).redis(cluster.url());
+    let cache = options.max_lag(Duration::from_millis(400)).build().expect("valid options");
+    let registry = Registry::new();
+    registry.register_cache("shop", &cache);
+    let prices: View<str, u32> = cache.view("price");
+    assert_eq!(prices.write("apple", 42).await.ok(), Some(Reach::Everywhere));
+    assert_eq!(metric(&registry, "larder_primaries").await, Some(3.0));
+    assert_eq!(metric(&registry, "larder_coherent").await, Some(1.0));
+    cluster.pause(1);
+    let address = format!("127.0.0.1:{}", cluster.port(1));
+    eventually("the dashboard names it", async || {
+        let part = stats(registry.clone()).await["parts"][0].to_string();
+        part.contains(&format!("1 of 3 primaries does not answer, {address}"))
+    })
+    .await;
+    cluster.resume(1);
+    eventually("it is back", async || metric(&registry, "larder_coherent").await == Some(1.0)).await;
 }
 
 /// It looked as if the node had lost Redis, or could not tell.

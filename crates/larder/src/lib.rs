@@ -89,10 +89,10 @@ pub use shared::{
     Committed, Listening, SharedCopy, SharedFetch, SharedLease, SharedMoment, SharedReload, SharedValue,
     SharedView,
 };
-pub use tier::Requirement;
 pub use tier::redis::RedisCredentials;
 #[cfg(feature = "tls")]
 pub use tier::redis::RedisTls;
+pub use tier::{Primary, Requirement};
 #[doc(hidden)]
 pub use value::codec::stored;
 pub use value::codec::{Codec, Format, Raw};

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use larder::{Cache, Coherence, CoherenceMode, Invalidation, Reach, TierStats};
+use larder::{Cache, Coherence, CoherenceMode, Invalidation, Primary, Reach, TierStats};
 
 use crate::parts::degradation::Degradation;
 use crate::parts::purge::{PurgeFuture, Purger, Target, TargetKind};
 use crate::parts::registry::Registry;
 use crate::parts::sample::{Figure, Sample, Tier, Unit};
+
+/// Heartbeats to the primaries of a cluster are sent together: the proofs of those that answer differ by less.
+const PROOF_SPREAD: Duration = Duration::from_secs(1);
 
 impl Registry {
     /// Adds a cache, with its tiers, its loads, and its coherence with other nodes. It can be purged by tag and as a
@@ -93,7 +96,7 @@ fn coherence_figures(coherence: &Coherence, is_degraded: bool) -> Vec<Figure> {
         CoherenceMode::Unknown => !is_degraded,
         mode => mode == CoherenceMode::Full,
     };
-    vec![
+    let mut figures = vec![
         Figure::current(
             "coherent",
             Unit::Count,
@@ -118,7 +121,24 @@ fn coherence_figures(coherence: &Coherence, is_degraded: bool) -> Vec<Figure> {
             coherence.pending_invalidations as f64,
             "Invalidations that are done on this node and not yet confirmed by Redis.",
         ),
-    ]
+    ];
+    if !coherence.primaries.is_empty() {
+        figures.extend([
+            Figure::current(
+                "primaries",
+                Unit::Count,
+                coherence.primaries.len() as f64,
+                "Primaries of the cluster that this node listens to.",
+            ),
+            Figure::total(
+                "redirects",
+                Unit::Count,
+                coherence.primaries.iter().map(|primary| primary.redirects).sum(),
+                "Requests that a primary has sent to another one, because a slot moves or has moved.",
+            ),
+        ]);
+    }
+    figures
 }
 
 /// What a cache lacks: a Redis that answers, and that is supported. One that was needed and never reached is lost too.
@@ -134,6 +154,7 @@ fn degradation(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degra
                 format!("the server is not supported: {requirement}: {reads}, and mutations are errors");
             return Some(Degradation::new("redis", meaning));
         }
+        CoherenceMode::Lost if !coherence.primaries.is_empty() => return Some(lost_primaries(coherence)),
         CoherenceMode::Lost => ("Redis does not answer", coherence.proof_age),
         // Nobody knows since when: the proof is as old as the cache.
         CoherenceMode::Unknown if has_failed => ("Redis was never reached", Duration::ZERO),
@@ -147,12 +168,36 @@ fn degradation(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degra
         ),
         None => "memory is not served any more: every fetch loads from the origin".to_owned(),
     };
-    let pending = match coherence.pending_invalidations {
+    let meaning = format!("{problem}: {memory}{}", pending(coherence));
+    Some(Degradation::new("redis", meaning).lasting(lasting))
+}
+
+fn pending(coherence: &Coherence) -> String {
+    match coherence.pending_invalidations {
         0 => String::new(),
         1 => "; 1 invalidation of this node waits for it".to_owned(),
         pending => format!("; {pending} invalidations of this node wait for it"),
+    }
+}
+
+/// Some primaries of a cluster are lost: the others answer.
+fn lost_primaries(coherence: &Coherence) -> Degradation {
+    let age = |primary: &Primary| primary.proof_age.unwrap_or(Duration::MAX);
+    // The others were proved later.
+    let latest = coherence.primaries.iter().map(age).min().unwrap_or_default();
+    let is_lost = |primary: &&Primary| age(primary) > latest.saturating_add(PROOF_SPREAD);
+    let lost: Vec<_> = coherence.primaries.iter().filter(is_lost).collect();
+    let who = match &lost[..] {
+        // All are: none was proved later.
+        [] => "the primaries of the cluster do not answer".to_owned(),
+        [one] => format!("1 of {} primaries does not answer, {}", coherence.primaries.len(), one.address),
+        some => format!("{} of {} primaries do not answer", some.len(), coherence.primaries.len()),
     };
-    Some(Degradation::new("redis", format!("{problem}: {memory}{pending}")).lasting(lasting))
+    let meaning = format!(
+        "{who}: memory is compared with the others before it is served, and keys of a lost primary load from the origin{}",
+        pending(coherence)
+    );
+    Degradation::new("redis", meaning).lasting(coherence.proof_age)
 }
 
 /// What the coherence mode means; `None` without Redis, and where a degradation says it.

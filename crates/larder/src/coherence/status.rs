@@ -2,7 +2,7 @@
 
 use super::Coordinator;
 use crate::node::guarded_tier::Support;
-use crate::tier::Requirement;
+use crate::tier::{Primary, Requirement};
 use std::time::Duration;
 
 /// The present coherence of a cache with other nodes.
@@ -23,6 +23,9 @@ pub struct Coherence {
     pub pending_invalidations: usize,
     /// Whether writes by other programs are received.
     pub foreign_writers: bool,
+    /// The primaries of a cluster behind `redis+cluster://`. Memory is trusted while all of them are proved. None if there is
+    /// one server.
+    pub primaries: Vec<Primary>,
 }
 
 /// The promise that a cache can make with the tier behind it.
@@ -59,6 +62,7 @@ impl Coordinator {
                 disconnected: self.node.trust.disconnected(),
                 pending_invalidations: 0,
                 foreign_writers: false,
+                primaries: Vec::new(),
             };
         }
         let support = self.node.redis.as_ref().map(|redis| redis.support());
@@ -79,6 +83,7 @@ impl Coordinator {
             disconnected: self.node.trust.disconnected(),
             pending_invalidations: self.replay_log.pending_count(),
             foreign_writers: self.options.foreign_writers && support == Some(Support::Full),
+            primaries: self.node.redis.as_ref().map(|redis| redis.tier.primaries()).unwrap_or_default(),
         }
     }
 }

@@ -112,6 +112,11 @@ pub trait Tier: Debug + Send + Sync {
         handler: Arc<dyn PushHandler>,
     ) -> TierFuture<'a, Box<dyn Subscription>>;
 
+    /// The primaries of a cluster. None if there is one server.
+    fn primaries(&self) -> Vec<Primary> {
+        Vec::new()
+    }
+
     /// Accepts the server with this identity, which is supported. Every method but [`Tier::subscribe`] fails with
     /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last, and with
     /// [`TierError::NoReply`] before the first acceptance.
@@ -175,6 +180,20 @@ pub struct Pulse {
     pub marker: Option<u64>,
     /// The ledger's clock.
     pub ledger_clock: Option<u64>,
+}
+
+/// A primary of a cluster, as this node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Primary {
+    /// Host and port.
+    pub address: String,
+    /// How many slots it owns. None if it only receives some as yet.
+    pub slots: usize,
+    /// The time since the last proof that none of its announcements was missed. `None` if there was none yet.
+    pub proof_age: Option<Duration>,
+    /// How often it has sent this node to another server, because a slot moves or has moved.
+    pub redirects: u64,
 }
 
 /// What the clocks of the servers showed at some moment between a request and its reply, in microseconds since 1970. One

@@ -85,6 +85,8 @@ async fn values_and_invalidations_are_shared_over_all_primaries() {
         for server in cluster.servers() {
             assert_ne!(cluster.command(server, "DBSIZE"), ":0\r\n", "server {server} has values");
         }
+        let primaries = one.coherence().primaries;
+        assert_eq!(primaries.iter().map(|primary| primary.slots).sum::<usize>(), 16_384, "{primaries:?}");
         a.delete_multi(keys[..30].iter().copied()).await.everywhere();
         a.write(keys[30], 2).await.everywhere();
         one.delete_matched("n:k4*").await.everywhere();
@@ -161,6 +163,29 @@ async fn invalidation_is_heard_at_every_step_of_a_move() {
         for (cache, name) in [(&one, "one"), (&other, "the other")] {
             assert_eq!(cache.coherence().pending_invalidations, 0, "{name}");
         }
+    }
+}
+
+/// Valkey moves all keys of a slot in one step, while its former owner takes no writes.
+#[tokio::test]
+async fn invalidation_is_heard_when_a_slot_moves_in_one_step() {
+    let Some(cluster) = Cluster::start_valkey_primaries(3) else { return };
+    let [(one, a), (other, b)] = pair(&cluster);
+    let key = "moved";
+    let slot = slot_of(&in_redis(key));
+    trusted([&one, &other]).await;
+    for number in 1..4 {
+        assert_eq!((fetched(&a, key, number).await, cached(&b, key).await), (number, number));
+        let from = cluster.owner(slot);
+        let to = (from + 1) % 3;
+        let migrate = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", cluster.id(to));
+        assert_eq!(cluster.command(from, &migrate), "+OK\r\n");
+        a.delete(key).await.everywhere();
+        eventually("the other has heard it", async || b.read(key).await.is_none()).await;
+        assert_eq!(cluster.next_owner(slot, from), to);
+        assert_eq!((fetched(&a, key, 10).await, cached(&b, key).await), (10, 10));
+        a.delete(key).await.everywhere();
+        eventually("the other has heard it again", async || b.read(key).await.is_none()).await;
     }
 }
 
@@ -261,6 +286,9 @@ async fn hung_primary_ends_trust_and_delays_no_other_slot() {
     let (hung, lost) = keys.iter().find(|(owner, _)| **owner != ledger).expect("there are three");
     cluster.pause(*hung);
     eventually("trust ends", async || !other.coherence().memory_trusted).await;
+    let primaries = other.coherence().primaries;
+    let oldest = primaries.iter().max_by_key(|primary| primary.proof_age).expect("there are three");
+    assert_eq!(oldest.address, format!("127.0.0.1:{}", cluster.port(*hung)), "{primaries:?}");
     assert_eq!(fetched(&b, lost, 9).await, 1, "within `disconnected` memory serves what Redis does not tell");
     let late = over(cluster.url());
     let c: View<str, u32> = late.view("n");

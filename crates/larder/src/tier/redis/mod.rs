@@ -37,8 +37,8 @@ mod values;
 
 use crate::tier::{
     Announcement, BATCH, CompareAndSet, HeadsReply, LedgerAdvance, LedgerAdvanced, LedgerQuery, Lookup,
-    LookupReply, Mutation, MutationReply, PushHandler, Scan, ServerId, ServerTime, Stamps, SubscribeOptions,
-    Subscription, Tier, TierFuture,
+    LookupReply, Mutation, MutationReply, Primary, PushHandler, Scan, ServerId, ServerTime, Stamps,
+    SubscribeOptions, Subscription, Tier, TierFuture,
 };
 use address::{Address, Mode, with_certificates};
 use cluster::Cluster;
@@ -199,6 +199,13 @@ impl Tier for RedisTier {
 
     fn accepted(&self) -> Option<ServerId> {
         self.servers.accepted()
+    }
+
+    fn primaries(&self) -> Vec<Primary> {
+        match &self.servers {
+            Servers::One(_) => Vec::new(),
+            Servers::Cluster(cluster) => cluster.primaries(),
+        }
     }
 
     fn accept(&self, server: &ServerId) {

@@ -95,6 +95,12 @@ impl SlotMap {
         self.by_slot[usize::from(slot)].map(|index| &self.owners[usize::from(index)])
     }
 
+    /// How many slots a server owns.
+    pub(super) fn slots_of(&self, member: &Arc<Member>) -> usize {
+        let index = self.owners.iter().position(|owner| Arc::ptr_eq(owner, member));
+        index.map_or(0, |index| self.by_slot.iter().filter(|owner| **owner == Some(index as u16)).count())
+    }
+
     /// The primary at a place.
     pub(super) fn at(&self, place: &Place) -> Option<&Arc<Member>> {
         self.owners.iter().chain(&self.others).find(|member| member.place == *place)
@@ -115,5 +121,95 @@ impl SlotMap {
             }
         }
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::Claimant;
+    use super::*;
+    use crate::tier::redis::RedisOptions;
+    use crate::tier::redis::address::{Address, Mode};
+    use crate::tier::redis::server::Server;
+    use redis::IntoConnectionInfo;
+    use std::cell::RefCell;
+
+    type Claim<'a> = (&'a str, u64, Option<std::ops::RangeInclusive<u16>>);
+
+    fn view(claims: &[Claim<'_>]) -> View {
+        let primaries = claims.iter().map(|(id, epoch, slots)| Claimant {
+            id: (*id).to_owned(),
+            place: ((*id).to_owned(), 6379),
+            epoch: *epoch,
+            works: true,
+            slots: slots.iter().cloned().collect(),
+        });
+        View { primaries: primaries.collect(), moving: SlotSet::new() }
+    }
+
+    /// Servers that stay the same from map to map.
+    #[derive(Default)]
+    struct Members(RefCell<HashMap<NodeId, Arc<Member>>>);
+
+    impl Members {
+        fn map(&self, views: &[View], former: &SlotMap) -> SlotMap {
+            SlotMap::new(views, former, Instant::now(), |id, place| {
+                let new = || {
+                    let (info, options) = ("redis://h".into_connection_info(), RedisOptions::default());
+                    let address = Address::new(info.expect("valid"), None, Mode::Member, &options);
+                    let server = Server::new(address.expect("valid"), 1);
+                    Arc::new(Member::new(id.clone(), place.clone(), server))
+                };
+                self.0.borrow_mut().entry(id.clone()).or_insert_with(new).clone()
+            })
+        }
+    }
+
+    fn owner_of(map: &SlotMap, slot: u16) -> Option<&str> {
+        map.owner(slot).map(|owner| &*owner.id)
+    }
+
+    /// A former primary that was cut off still claims its slots.
+    #[tokio::test]
+    async fn claim_with_the_highest_epoch_wins() {
+        let (old, new) =
+            (view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))]), view(&[("c", 3, Some(50..=99))]));
+        let members = Members::default();
+        for views in [
+            [old, new],
+            [view(&[("c", 3, Some(50..=99))]), view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])],
+        ] {
+            let map = members.map(&views, &SlotMap::empty());
+            let owners = [0, 49, 50, 99, 100, 199, 200].map(|slot| owner_of(&map, slot));
+            let expected = ["a", "a", "c", "c", "b", "b"].map(Some);
+            assert_eq!(owners[..6], expected);
+            assert_eq!(owners[6], None);
+            assert_eq!(map.owners.len(), 3);
+            let slots = map.owners.iter().map(|owner| map.slots_of(owner)).sum::<usize>();
+            assert_eq!(slots, 200);
+        }
+    }
+
+    /// One that was cut off, or that has just started, may know less than was known.
+    #[tokio::test]
+    async fn slot_that_nobody_claims_keeps_its_owner() {
+        let members = Members::default();
+        let former =
+            members.map(&[view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])], &SlotMap::empty());
+        let map = members.map(&[view(&[("b", 2, Some(100..=149))]), view(&[("d", 0, None)])], &former);
+        assert_eq!([0, 100, 150].map(|slot| owner_of(&map, slot)), ["a", "b", "b"].map(Some));
+        assert!(map.difference(&former).is_empty());
+        assert_eq!(map.others.iter().map(|other| &*other.id).collect::<Vec<_>>(), ["d"]);
+    }
+
+    #[tokio::test]
+    async fn difference_has_the_slots_that_moved() {
+        let members = Members::default();
+        let before =
+            members.map(&[view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])], &SlotMap::empty());
+        let after = members.map(&[view(&[("a", 1, Some(0..=97)), ("b", 3, Some(98..=199))])], &before);
+        let mut moved = SlotSet::new();
+        [98, 99].into_iter().for_each(|slot| moved.insert(slot));
+        assert_eq!(after.difference(&before), moved);
     }
 }

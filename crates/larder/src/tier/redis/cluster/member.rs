@@ -5,10 +5,12 @@ use super::view::NodeId;
 use crate::tier::breaker::Breaker;
 use crate::tier::redis::sentinel::Place;
 use crate::tier::redis::server::{Lane, Sent, Server};
-use crate::tier::{ServerId, TierError};
+use crate::tier::{Primary, ServerId, TierError};
 use parking_lot::Mutex;
 use redis::{Pipeline, Value};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a server that gives no replies is not asked.
 const OPEN_FOR: Duration = Duration::from_millis(500);
@@ -20,6 +22,9 @@ pub(super) struct Member {
     pub(super) server: Server,
     breaker: Breaker,
     marker: Mutex<Option<Marker>>,
+    /// When the last heartbeat was sent that proved something.
+    proved_at: Mutex<Option<Instant>>,
+    redirects: AtomicU64,
 }
 
 /// The key to which heartbeats write the time.
@@ -31,7 +36,35 @@ struct Marker {
 
 impl Member {
     pub(super) fn new(id: NodeId, place: Place, server: Server) -> Self {
-        Member { id, place, server, breaker: Breaker::new(OPEN_FOR), marker: Mutex::new(None) }
+        Member {
+            id,
+            place,
+            server,
+            breaker: Breaker::new(OPEN_FOR),
+            marker: Mutex::new(None),
+            proved_at: Mutex::new(None),
+            redirects: AtomicU64::new(0),
+        }
+    }
+
+    /// A heartbeat that was sent at this time has proved that no announcement of the server was missed.
+    pub(super) fn record_proof(&self, sent: Instant) {
+        *self.proved_at.lock() = Some(sent);
+    }
+
+    pub(super) fn count_redirect(&self) {
+        self.redirects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What users see of it, with the number of its slots.
+    pub(super) fn report(&self, slots: usize) -> Primary {
+        let (host, port) = &self.place;
+        Primary {
+            address: format!("{host}:{port}"),
+            slots,
+            proof_age: self.proved_at.lock().map(|sent| sent.elapsed()),
+            redirects: self.redirects.load(Ordering::Relaxed),
+        }
     }
 
     /// The channel of this server. `PUBLISH` reaches the subscribers of a channel on every server of a cluster: with a

@@ -34,7 +34,7 @@ use super::RedisOptions;
 use super::address::{Address, Mode};
 use super::sentinel::{self, Place};
 use super::server::Server;
-use crate::tier::{PushHandler, ServerId, TierError};
+use crate::tier::{Primary, PushHandler, ServerId, TierError};
 use map::SlotMap;
 use member::Member;
 use membership::Membership;
@@ -145,6 +145,13 @@ impl Cluster {
             importing.iter().filter(|member| !owners.iter().any(|owner| Arc::ptr_eq(owner, member)));
         let importing: Vec<_> = importing.cloned().collect();
         [owners, importing].concat()
+    }
+
+    /// The primaries that are listened to.
+    pub(super) fn primaries(&self) -> Vec<Primary> {
+        let state = self.state.lock();
+        let members = state.accepted.iter().flat_map(|accepted| &accepted.members);
+        members.map(|listened| listened.member.report(state.map.slots_of(&listened.member))).collect()
     }
 
     pub(super) fn accepted(&self) -> Option<ServerId> {

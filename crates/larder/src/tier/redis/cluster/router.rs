@@ -34,7 +34,7 @@ struct Way {
     asking: bool,
 }
 
-/// The commands that go the same way, by their positions.
+/// The commands that go the same way, by their positions, in order.
 struct Part {
     way: Way,
     commands: Vec<usize>,
@@ -81,8 +81,7 @@ impl Cluster {
             let pipeline = build(&way.member.channel(channel));
             let all = (0..pipeline.len()).collect();
             let part = Part { way: way.clone(), commands: all };
-            let commands: Vec<_> = pipeline.cmd_iter().collect();
-            let answers = self.send_part(lane, Sent::Once, &commands, &part, None).await?;
+            let answers = self.send_part(lane, Sent::Once, &pipeline, &part, None).await?;
             match self.next_way(&way, &answers, started).await? {
                 None => {
                     reached.announced.push(way.member.clone());
@@ -119,7 +118,7 @@ impl Cluster {
                 break;
             }
             let started = Instant::now();
-            let sends = parts.iter().map(|part| self.send_part(lane, sent, &commands, part, announcement));
+            let sends = parts.iter().map(|part| self.send_part(lane, sent, pipeline, part, announcement));
             let replies = join_all(sends).await;
             let mut next = Vec::new();
             let mut failed = None;
@@ -157,27 +156,34 @@ impl Cluster {
         if parts.is_empty() { Ok(answers) } else { Err(led_in_circles()) }
     }
 
-    /// Sends commands to one server, and an announcement behind them. Returns the values of the commands.
+    /// Sends some commands of a pipeline to one server, and an announcement behind them. Returns the values of the commands.
     async fn send_part(
         &self,
         lane: Lane<'_>,
         sent: Sent,
-        commands: &[&Cmd],
+        whole: &Pipeline,
         part: &Part,
         announcement: Option<&Announcement>,
     ) -> Result<Vec<Value>, TierError> {
         let Way { member, asking } = &part.way;
-        let mut pipeline = Pipeline::with_capacity(2 * part.commands.len() + 1);
-        for position in &part.commands {
-            if *asking {
-                pipeline.cmd("ASKING");
+        let mut answers = if part.commands.len() == whole.len() && !asking && announcement.is_none() {
+            // Most requests are about one key, whose owner is known.
+            self.send_to(member, lane, sent, whole).await?
+        } else {
+            let mut pipeline = Pipeline::with_capacity(2 * part.commands.len() + 1);
+            for (position, command) in whole.cmd_iter().enumerate() {
+                if part.commands.binary_search(&position).is_ok() {
+                    if *asking {
+                        pipeline.cmd("ASKING");
+                    }
+                    pipeline.add_command(command.clone());
+                }
             }
-            pipeline.add_command(commands[*position].clone());
-        }
-        if let Some(Announcement { channel, message }) = announcement {
-            pipeline.cmd("PUBLISH").arg(member.channel(channel)).arg(message);
-        }
-        let mut answers = self.send_to(member, lane, sent, &pipeline).await?;
+            if let Some(Announcement { channel, message }) = announcement {
+                pipeline.cmd("PUBLISH").arg(member.channel(channel)).arg(message);
+            }
+            self.send_to(member, lane, sent, &pipeline).await?
+        };
         if announcement.is_some() {
             int(answers.pop().unwrap_or_default())?;
         }
@@ -234,7 +240,9 @@ impl Cluster {
             if has_no_script(answer) {
                 return Ok(Some(way.clone()));
             }
-            match redirect(answer, &way.member.place.0) {
+            let redirect = redirect(answer, &way.member.place.0);
+            redirect.iter().for_each(|_| way.member.count_redirect());
+            match redirect {
                 Some(Redirect::Moved(place)) => {
                     let map = self.refresh(started).await?;
                     return self.at(map.at(&place), &place, false).map(Some);
@@ -342,7 +350,10 @@ fn led_in_circles() -> TierError {
 fn add(parts: &mut Vec<Part>, way: Way, position: usize) {
     let same = |part: &&mut Part| Arc::ptr_eq(&part.way.member, &way.member) && part.way.asking == way.asking;
     match parts.iter_mut().find(same) {
-        Some(part) => part.commands.push(position),
+        Some(part) => {
+            let at = part.commands.partition_point(|other| *other < position);
+            part.commands.insert(at, position);
+        }
         None => parts.push(Part { way, commands: vec![position] }),
     }
 }

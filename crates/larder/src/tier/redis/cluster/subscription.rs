@@ -17,6 +17,7 @@ use crate::tier::{
 use parking_lot::Mutex;
 use redis::Pipeline;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 pub(in crate::tier::redis) struct ClusterSubscription {
     cluster: Arc<Cluster>,
@@ -139,7 +140,11 @@ impl ClusterSubscription {
         let pulses = pulses.map(async |(part, listened, markers)| {
             let has_ledger = ledger_owner.is_some_and(|owner| Arc::ptr_eq(owner, &listened.member));
             let ledger = has_ledger.then_some(&self.options.ledger[..]);
+            let sent = Instant::now();
             let mut pulse = part.pulse(ledger, markers[0].clone()).await?;
+            if pulse.is_proof {
+                listened.member.record_proof(sent);
+            }
             for marker in &markers[1..] {
                 // Several servers are gone: the oldest copy counts.
                 let other = part.pulse(None, marker.clone()).await?;

@@ -16,13 +16,14 @@ pub(super) type NodeId = String;
 
 #[derive(Debug)]
 pub(super) struct View {
-    pub(super) primaries: Vec<Primary>,
+    pub(super) primaries: Vec<Claimant>,
     /// The slots that the server gives away or receives.
     pub(super) moving: SlotSet,
 }
 
+/// A primary with the slots that it claims.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Primary {
+pub(super) struct Claimant {
     pub(super) id: NodeId,
     pub(super) place: Place,
     pub(super) epoch: u64,
@@ -66,7 +67,7 @@ pub(super) fn parse(nodes: Value, slots: Value, asked: &str) -> Result<View, Tie
                 None => owned.push(range(slot).ok_or_else(unreadable)?),
             }
         }
-        view.primaries.push(Primary {
+        view.primaries.push(Claimant {
             id: (*id).to_owned(),
             place: match places.get(*id) {
                 Some(place) => place.clone(),
@@ -170,7 +171,7 @@ eee :7004@17004 master,fail - 1 1 9 connected
         ];
         let expected: Vec<_> = expected
             .into_iter()
-            .map(|(id, place, epoch, slots)| Primary {
+            .map(|(id, place, epoch, slots)| Claimant {
                 id: id.into(),
                 place,
                 epoch,
