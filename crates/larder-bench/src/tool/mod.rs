@@ -2,6 +2,7 @@
 
 mod ab;
 mod address;
+mod cluster;
 mod memcached;
 mod redis_benchmark;
 mod run;
@@ -13,6 +14,7 @@ mod wrk;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
+pub(crate) use cluster::{Cluster, start_on_port, url_of};
 pub(crate) use memcached::Memcached;
 pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;

@@ -5,16 +5,19 @@
 //! | `memory-hit` | a fetch that is a hit in memory: its time, and its allocations |
 //! | `read-multi` | 26 values of 1 KiB from Redis, compared with a bare MGET of the client library |
 //! | `fetch-multi`, `delete`, `delete-multi-500` | what a fetch of 26 values in Redis, a deletion and one of 500 keys cost, on both sides |
+//! | `cluster-fetch`, `cluster-fetch-multi` | a fetch of one value in a cluster of three primaries, beside one server, and of 26, beside pipelines of GET |
 //! | `cold-key` | 10,000 callers fetch one key that no tier has: loads, reads of Redis, and the latency |
 //! | `map-26`, `json-600k` | codecs and compressions on two documents: time each way, and size |
 //! | `stale` | invalidations and writes during a load, during promotion and on another node: is the old value served? |
 //!
 //! The workloads with Redis start their own redis-server on a Unix socket, if it is installed.
 
+mod cluster_cost;
 mod cold_key;
 mod memory_hit;
 pub(super) mod quick;
 mod read_multi;
+mod remote;
 mod serializers;
 mod server_cost;
 mod stale;
@@ -64,6 +67,8 @@ impl Suite for Tiers {
             Target::ratio("memory-hit", "time", "moka", 0.85),
             Target::always("memory-hit", "allocations", 0.0),
             Target::ratio("read-multi", "time", "redis-rs", 1.2),
+            Target::ratio("cluster-fetch", "cpu", "one server", 1.1),
+            Target::ratio("cluster-fetch-multi", "cpu", "redis-rs", 2.0),
             Target::always("cold-key", "loads", 1.0),
             Target::always("cold-key", "redis reads", 1.0),
             Target::value("cold-key", "p99 after the load", 20.0),
@@ -77,11 +82,15 @@ impl Suite for Tiers {
         let mut findings = Findings::default();
         memory_hit::measure(&scale, bar, &mut findings)?;
         let program = find_program("redis-server");
+        if let Some(program) = &program {
+            cluster_cost::measure(&scale, program, bar, &mut findings)?;
+        }
         let server = program.map(RedisServer::start).transpose().context("cannot start redis-server")?;
         match &server {
             Some(server) => {
                 read_multi::measure(&scale, server, bar, &mut findings)?;
                 server_cost::measure(&scale, server, bar, &mut findings)?;
+
                 cold_key::measure(&scale, server, bar, &mut findings)?;
             }
             None => findings

@@ -1,17 +1,13 @@
 //! Reads of 26 values of 1 KiB from Redis in one call, compared with a bare MGET of the client library.
 
 use super::memory_hit::runtime;
+use super::remote::{Remote, VALUE_BYTES, VALUES, value};
 use super::{Findings, ROUNDS, Scale};
 use crate::measure::clock::Timing;
 use crate::measure::rounds::{self, Runner, Sample};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use indicatif::ProgressBar;
-use larder::{Cache, Raw, View};
 use larder_process::RedisServer;
-use std::time::Duration;
-
-const VALUES: u64 = 26;
-const VALUE_BYTES: usize = 1 << 10;
 
 pub(super) fn measure(
     scale: &Scale,
@@ -24,25 +20,9 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn value() -> Vec<u8> {
-    vec![b'x'; VALUE_BYTES]
-}
-
 fn larder(reads: usize, server: &RedisServer) -> Result<Runner> {
-    let runtime = runtime()?;
-    let (view, keys): (View<u64, Vec<u8>>, Vec<u64>) = runtime.block_on(async {
-        // Memory has no room for a value, so that each read goes to Redis.
-        let cache = Cache::builder("bench")
-            .memory_bytes(1 << 10)
-            .ttl(Duration::from_secs(3_600))
-            .redis(server.url())
-            .build()?;
-        let view: View<u64, Vec<u8>> = cache.view_with_codec("kib", Raw);
-        for key in 0..VALUES {
-            ensure!(view.write(&key, value()).await?.is_everywhere(), "redis refuses a write");
-        }
-        anyhow::Ok((view, (0..VALUES).collect()))
-    })?;
+    let Remote { runtime, view } = Remote::new(server.url())?;
+    let keys: Vec<u64> = (0..VALUES).collect();
     let round = move || {
         let (found, timing) = Timing::measure(|| {
             runtime.block_on(async {

@@ -1,22 +1,17 @@
 //! What calls cost a Redis: its processor time for a bulk fetch that it answers, and for deletions of one key and of many.
 
 use super::memory_hit::runtime;
+use super::remote::{Remote, VALUE_BYTES, VALUES, Values, value};
 use super::{Findings, ROUNDS, Scale};
 use crate::measure::clock::Timing;
 use crate::measure::rounds::{self, Runner, Sample, Value};
 use crate::tool::Usage;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use larder::{Cache, Raw, View};
 use larder_process::RedisServer;
 use std::sync::Arc;
-use std::time::Duration;
 
-const FETCHED: u64 = 26;
 const DELETED: u64 = 500;
-const VALUE_BYTES: usize = 1 << 10;
-
-type Values = View<u64, Vec<u8>>;
 
 pub(super) fn measure(
     scale: &Scale,
@@ -27,7 +22,7 @@ pub(super) fn measure(
     let node = Arc::new(Node::new(server)?);
     let bare = redis_rs(scale.reads, server)?;
     let fetches = node.runner(scale.reads, async |view| {
-        let keys: Vec<u64> = (0..FETCHED).collect();
+        let keys: Vec<u64> = (0..VALUES).collect();
         let absent = |_, _| async { Ok(Vec::new()) };
         let found = view.fetch_multi(&keys).load(absent).await;
         found.iter().all(|found| matches!(found, Ok(Some(value)) if value.len() == VALUE_BYTES))
@@ -46,31 +41,17 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// A cache whose memory has no room for a value, so that each fetch goes to Redis.
+/// A cache, and the process of its server.
 struct Node {
-    runtime: Arc<tokio::runtime::Runtime>,
-    view: Values,
+    cache: Remote,
     server: u32,
 }
 
 impl Node {
     fn new(server: &RedisServer) -> Result<Self> {
-        let runtime = runtime()?;
-        let view = runtime.block_on(async {
-            let cache = Cache::builder("cost")
-                .memory_bytes(1 << 10)
-                .ttl(Duration::from_secs(3_600))
-                .redis(server.url())
-                .build()?;
-            let view: Values = cache.view_with_codec("kib", Raw);
-            for key in 0..FETCHED {
-                let written = view.write(&key, vec![b'x'; VALUE_BYTES]).await?;
-                ensure!(written.is_everywhere(), "redis refuses a write");
-            }
-            anyhow::Ok(view)
-        })?;
+        let cache = Remote::new(server.url())?;
         let server = server.process().context("the server has ended")?.id();
-        Ok(Node { runtime, view, server })
+        Ok(Node { cache, server })
     }
 
     /// A round of calls, each of which returns whether it succeeded.
@@ -78,10 +59,10 @@ impl Node {
         let node = self.clone();
         let round = move || {
             measured(node.server, calls, || {
-                node.runtime.block_on(async {
+                node.cache.runtime.block_on(async {
                     let mut succeeded = 0;
                     for _ in 0..calls {
-                        succeeded += u64::from(call(&node.view).await);
+                        succeeded += u64::from(call(&node.cache.view).await);
                     }
                     succeeded
                 })
@@ -104,11 +85,11 @@ fn measured(server: u32, calls: usize, run: impl FnOnce() -> u64) -> Sample {
 /// The same values by a bare MGET of the client library.
 fn redis_rs(calls: usize, server: &RedisServer) -> Result<Runner> {
     let runtime = runtime()?;
-    let keys: Vec<String> = (0..FETCHED).map(|key| format!("bare:cost:{key}")).collect();
+    let keys: Vec<String> = (0..VALUES).map(|key| format!("bare:cost:{key}")).collect();
     let mut connection = runtime.block_on(async {
         let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
         for key in &keys {
-            redis::cmd("SET").arg(key).arg(vec![b'x'; VALUE_BYTES]).exec_async(&mut connection).await?;
+            redis::cmd("SET").arg(key).arg(value()).exec_async(&mut connection).await?;
         }
         anyhow::Ok(connection)
     })?;
