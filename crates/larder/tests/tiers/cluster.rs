@@ -413,3 +413,21 @@ async fn cluster_without_slots_is_one_clear_error() {
     eventually("it is used", async || view.write("k", 2).await.is_everywhere()).await;
     cluster.kill(0);
 }
+
+#[tokio::test]
+async fn user_who_may_not_ask_for_the_map_is_told_so() {
+    let Some(cluster) = Cluster::start_primaries(2) else { return };
+    for server in cluster.servers() {
+        let user = "ACL SETUSER ann on >secret ~* &* +@all -cluster|nodes";
+        assert_eq!(cluster.command(server, user), "+OK\r\n");
+    }
+    let cache = over(cluster.url().replace("://", "://ann:secret@"));
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1, "a fetch loads");
+    let error = cache.raw::<str>("r").read("k").await.expect_err("it is refused").to_string();
+    assert!(error.contains("NOPERM") && error.contains("cluster|nodes"), "{error}");
+    for server in cluster.servers() {
+        assert_eq!(cluster.command(server, "ACL SETUSER ann +cluster|nodes"), "+OK\r\n");
+    }
+    eventually("it is used", async || view.write("k", 2).await.is_everywhere()).await;
+}

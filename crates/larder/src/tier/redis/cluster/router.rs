@@ -8,7 +8,7 @@ use super::member::Member;
 use super::view::{Redirect, redirect};
 use crate::tier::redis::scripts::Scripts;
 use crate::tier::redis::server::{Lane, Sent};
-use crate::tier::redis::values::{int, text_of};
+use crate::tier::redis::values::{checked, int, text_of};
 use crate::tier::{Announcement, Push, ServerId, TierError};
 use redis::{Arg, Cmd, Pipeline, Value};
 use std::sync::Arc;
@@ -226,7 +226,8 @@ impl Cluster {
     async fn load_scripts(&self, member: &Arc<Member>, lane: Lane<'_>) -> Result<(), TierError> {
         let mut pipeline = Pipeline::with_capacity(8);
         Scripts::new().texts().for_each(|text| _ = pipeline.cmd("SCRIPT").arg("LOAD").arg(text));
-        self.send_to(member, lane, Sent::Repeatably, &pipeline).await.map(drop)
+        let answers = self.send_to(member, lane, Sent::Repeatably, &pipeline).await?;
+        answers.into_iter().try_for_each(|answer| checked(answer).map(drop))
     }
 
     /// Where the commands with these replies must be sent; `None` if they are executed, or refused for good.
