@@ -49,7 +49,9 @@ impl Cluster {
                 vec![b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"", b"0", b"5000", b"KEYS"];
             request.extend(keys.iter().map(Vec::as_slice));
             let reply = self.request(from, &request);
-            assert!(reply == b"+OK\r\n", "{}", String::from_utf8_lossy(&reply));
+            // Keys may expire, or be removed by others, in between: of all of them, nothing is left to move.
+            let is_done = [&b"+OK\r\n"[..], b"+NOKEY\r\n"].contains(&&reply[..]);
+            assert!(is_done, "{}", String::from_utf8_lossy(&reply));
             moved += keys.len();
         }
     }
