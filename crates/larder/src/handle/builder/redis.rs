@@ -99,7 +99,7 @@ impl Builder {
     }
 
     /// The number of connections for lookups and compare-and-sets: 1 to 64. Mutations have one more, and so have
-    /// announcements. They are opened when they are first used. Default: 4.
+    /// announcements. They are opened when they are first used. A cluster has as many to each primary. Default: 4.
     pub fn redis_connections(mut self, connections: usize) -> Self {
         self.redis.connections = connections;
         self

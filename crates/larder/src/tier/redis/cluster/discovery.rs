@@ -1,7 +1,6 @@
 //! Asking the servers for the map of the cluster.
 
 use super::Cluster;
-use super::join::join_all;
 use super::map::SlotMap;
 use super::member::Member;
 use super::view::{self, View};
@@ -10,6 +9,7 @@ use crate::tier::redis::exchange::send;
 use crate::tier::redis::sentinel::{self, Place};
 use crate::tier::redis::server::{Lane, Sent};
 use crate::tier::{Push, TierError};
+use futures_util::future::join_all;
 use redis::{AsyncConnectionConfig, ConnectionAddr, Pipeline, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -20,7 +20,6 @@
 //! ```
 
 mod discovery;
-mod join;
 mod map;
 mod member;
 mod membership;
@@ -121,17 +120,25 @@ impl Cluster {
     }
 
     /// The owner of a key's slot.
-    fn owner(&self, key: &[u8]) -> Result<Arc<Member>, TierError> {
+    fn owner(&self, map: &SlotMap, key: &[u8]) -> Result<Arc<Member>, TierError> {
         let slot = slot_of(key);
-        let state = self.state.lock();
-        match state.map.owner(slot) {
+        match map.owner(slot) {
             Some(owner) => Ok(owner.clone()),
-            None if state.map.owners.is_empty() => Err(state
-                .failure
-                .clone()
-                .unwrap_or_else(|| TierError::NoReply("the cluster has not been reached yet".into()))),
+            None if map.owners.is_empty() => Err(self.not_reached()),
             None => Err(TierError::PartLost(format!("no server of the cluster owns the slot {slot}"))),
         }
+    }
+
+    /// Why nothing is sent yet.
+    fn not_reached(&self) -> TierError {
+        let failure = self.state.lock().failure.clone();
+        failure.unwrap_or_else(|| TierError::NoReply("the cluster has not been reached yet".into()))
+    }
+
+    /// The owners of the slots of this namespace.
+    fn owners(&self, map: &SlotMap) -> Vec<Arc<Member>> {
+        let listening = self.state.lock().listening.clone();
+        listening.map_or_else(Vec::new, |(listening, _)| Self::wanted(map, &[], &listening.prefix))
     }
 
     /// Those that must be listened to for keys with this prefix: all that own slots. A namespace with a hash tag has one
@@ -149,9 +156,12 @@ impl Cluster {
 
     /// The primaries that are listened to.
     pub(super) fn primaries(&self) -> Vec<Primary> {
-        let state = self.state.lock();
-        let members = state.accepted.iter().flat_map(|accepted| &accepted.members);
-        members.map(|listened| listened.member.report(state.map.slots_of(&listened.member))).collect()
+        let (accepted, map) = {
+            let state = self.state.lock();
+            (state.accepted.clone(), state.map.clone())
+        };
+        let members = accepted.iter().flat_map(|accepted| &accepted.members);
+        members.map(|listened| listened.member.report(map.slots_of(&listened.member))).collect()
     }
 
     pub(super) fn accepted(&self) -> Option<ServerId> {

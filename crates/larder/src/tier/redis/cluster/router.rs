@@ -3,13 +3,13 @@
 //! A redirected command was not executed, so it is sent again. A command without a reply is not: it may have been executed.
 
 use super::Cluster;
-use super::join::join_all;
 use super::member::Member;
 use super::view::{Redirect, redirect};
 use crate::tier::redis::scripts::Scripts;
 use crate::tier::redis::server::{Lane, Sent};
 use crate::tier::redis::values::{checked, int, text_of};
 use crate::tier::{Announcement, Push, ServerId, TierError};
+use futures_util::future::join_all;
 use redis::{Arg, Cmd, Pipeline, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ impl Cluster {
         let mut reached = Reached::default();
         if pipeline.is_empty() {
             // It is about all servers.
-            reached.redirected = self.map().owners.clone();
+            reached.redirected = self.owners(&self.map());
         }
         let answers = self.route(lane, sent, pipeline, Some(announcement), &mut reached).await?;
         self.announce_elsewhere(&reached, announcement).await?;
@@ -75,7 +75,7 @@ impl Cluster {
         build: impl Fn(&[u8]) -> Pipeline,
     ) -> Result<(Vec<Value>, Reached), TierError> {
         let mut reached = Reached::default();
-        let mut way = Way { member: self.owner(lane.key())?, asking: false };
+        let mut way = Way { member: self.owner(&self.map(), lane.key())?, asking: false };
         for _ in 0..MAX_SENDS {
             let started = Instant::now();
             let pipeline = build(&way.member.channel(channel));
@@ -85,7 +85,9 @@ impl Cluster {
             match self.next_way(&way, &answers, started).await? {
                 None => {
                     reached.announced.push(way.member.clone());
-                    self.settle(&reached, [lane.key()]);
+                    if !reached.redirected.is_empty() {
+                        self.settle(vec![lane.key()]);
+                    }
                     return Ok((answers, reached));
                 }
                 Some(next) => {
@@ -107,9 +109,9 @@ impl Cluster {
     ) -> Result<Vec<Value>, TierError> {
         let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
         let mut answers = vec![Value::Nil; commands.len()];
-        let mut parts: Vec<Part> = Vec::new();
+        let (map, mut parts) = (self.map(), Vec::new());
         for (position, command) in commands.iter().enumerate() {
-            let member = self.owner(key_of(command).unwrap_or(lane.key()))?;
+            let member = self.owner(&map, key_of(command).unwrap_or(lane.key()))?;
             add(&mut parts, Way { member, asking: false }, position);
         }
         let mut redirected_keys = Vec::new();
@@ -118,7 +120,11 @@ impl Cluster {
                 break;
             }
             let started = Instant::now();
-            let sends = parts.iter().map(|part| self.send_part(lane, sent, pipeline, part, announcement));
+            // A server that is only read has nothing to announce.
+            let announced = |part: &Part| {
+                announcement.filter(|_| part.commands.iter().any(|position| !is_read(commands[*position])))
+            };
+            let sends = parts.iter().map(|part| self.send_part(lane, sent, pipeline, part, announced(part)));
             let replies = join_all(sends).await;
             let mut next = Vec::new();
             let mut failed = None;
@@ -142,11 +148,13 @@ impl Cluster {
                         Err(error) => _ = failed.get_or_insert(error),
                     }
                 }
-                let list = if is_redirected { &mut reached.redirected } else { &mut reached.announced };
-                list.push(part.way.member.clone());
+                if announced(part).is_some() {
+                    let list = if is_redirected { &mut reached.redirected } else { &mut reached.announced };
+                    list.push(part.way.member.clone());
+                }
             }
             if matches!(lane, Lane::Write(_)) {
-                self.settle(reached, redirected_keys.iter().copied());
+                self.settle(redirected_keys.clone());
             }
             if let Some(error) = failed {
                 return Err(error);
@@ -205,8 +213,8 @@ impl Cluster {
         pipeline: &Pipeline,
     ) -> Result<Vec<Value>, TierError> {
         if member.server.address.accepted().is_none() {
-            let accepted = self.state.lock().accepted.clone();
-            if accepted.is_some_and(|accepted| accepted.of(member).is_some()) {
+            let Some(accepted) = self.state.lock().accepted.clone() else { return Err(self.not_reached()) };
+            if accepted.of(member).is_some() {
                 let (host, port) = &member.place;
                 return Err(TierError::PartLost(format!("{host}:{port} is not reached")));
             }
@@ -280,14 +288,13 @@ impl Cluster {
     }
 
     /// Two mutations of a key by this node may change places if one is redirected: what memory has is compared with Redis.
-    fn settle<'k>(&self, reached: &Reached, keys: impl IntoIterator<Item = &'k [u8]>) {
-        if reached.redirected.is_empty() {
+    fn settle(&self, redirected: Vec<&[u8]>) {
+        if redirected.is_empty() {
             return;
         }
         let listening = self.state.lock().listening.clone();
-        let keys: Vec<_> = keys.into_iter().collect();
-        if let Some((_, handler)) = listening.filter(|_| !keys.is_empty()) {
-            handler.handle(Push::KeysWritten(keys));
+        if let Some((_, handler)) = listening {
+            handler.handle(Push::KeysWritten(redirected));
         }
     }
 
@@ -357,6 +364,11 @@ fn add(parts: &mut Vec<Part>, way: Way, position: usize) {
         }
         None => parts.push(Part { way, commands: vec![position] }),
     }
+}
+
+/// Whether a command of a mutation changes nothing: it reads the ledger.
+fn is_read(command: &Cmd) -> bool {
+    matches!(command.args_iter().next(), Some(Arg::Simple(b"ZMSCORE")))
 }
 
 /// The key of a command; `None` for one that is about no key.

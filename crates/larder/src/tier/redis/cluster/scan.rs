@@ -43,7 +43,8 @@ impl ClusterScan<'_> {
         };
         self.map = Some(map.clone());
         let (server, cursor) = self.at;
-        let Some(member) = map.owners.get(server) else {
+        let owners = self.cluster.owners(&map);
+        let Some(member) = owners.get(server) else {
             self.end_pass(&map).await?;
             return Ok(Some(Vec::new()));
         };

@@ -1,7 +1,6 @@
 //! The subscription of a node to all primaries.
 
 use super::Cluster;
-use super::join::join_all;
 use super::map::SlotMap;
 use super::member::Member;
 use super::membership::{Listened, Membership};
@@ -14,6 +13,7 @@ use crate::tier::{
     Announcement, Marker, Pulse, Push, PushHandler, ServerId, ServerTime, SubscribeOptions, Subscription,
     TierError, TierFuture,
 };
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use redis::Pipeline;
 use std::sync::Arc;
