@@ -1,6 +1,6 @@
 //! A primary of a cluster.
 
-use super::slots::{hash_tag, slot_of, tags};
+use super::slots::{SLOTS, hash_tag, slot_of, tag_of};
 use super::view::NodeId;
 use crate::tier::breaker::Breaker;
 use crate::tier::redis::sentinel::Place;
@@ -123,9 +123,8 @@ impl Member {
             // The namespace has one slot.
             Some(_) => Some([prefix, run.0.as_bytes()].concat()).filter(|key| owns(slot_of(key))),
             None => {
-                let mut keys =
-                    tags().map(|tag| [prefix, b"{", tag.as_bytes(), b"}", run.0.as_bytes()].concat());
-                keys.find(|key| owns(slot_of(key)))
+                let tag = (0..SLOTS as u16).find(|slot| owns(*slot)).map(tag_of);
+                tag.map(|tag| [prefix, b"{", tag.as_bytes(), b"}", run.0.as_bytes()].concat())
             }
         }?;
         *marker = Some(Marker { key: key.clone(), run: run.clone() });
