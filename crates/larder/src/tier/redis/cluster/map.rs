@@ -15,6 +15,8 @@ pub(super) struct SlotMap {
     pub(super) owners: Vec<Arc<Member>>,
     /// The other primaries that work.
     pub(super) others: Vec<Arc<Member>>,
+    /// How many slots each of them owns.
+    counts: Vec<usize>,
     /// The index of the owner of each slot.
     by_slot: Box<[Option<u16>; SLOTS]>,
     /// The slots that move.
@@ -27,7 +29,14 @@ impl SlotMap {
     /// Before any server was asked.
     pub(super) fn empty() -> Self {
         let by_slot = Box::new([None; SLOTS]);
-        SlotMap { owners: Vec::new(), others: Vec::new(), by_slot, moving: SlotSet::new(), asked_at: None }
+        SlotMap {
+            owners: Vec::new(),
+            others: Vec::new(),
+            counts: Vec::new(),
+            by_slot,
+            moving: SlotSet::new(),
+            asked_at: None,
+        }
     }
 
     /// The map of what servers told that were asked at this time. A slot that no server claims keeps its owner: those that
@@ -88,7 +97,9 @@ impl SlotMap {
                 others.push(other);
             }
         }
-        SlotMap { owners, others, by_slot, moving, asked_at: Some(asked_at) }
+        let mut counts = vec![0; owners.len()];
+        by_slot.iter().flatten().for_each(|index: &u16| counts[usize::from(*index)] += 1);
+        SlotMap { owners, others, counts, by_slot, moving, asked_at: Some(asked_at) }
     }
 
     pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Member>> {
@@ -98,7 +109,7 @@ impl SlotMap {
     /// How many slots a server owns.
     pub(super) fn slots_of(&self, member: &Arc<Member>) -> usize {
         let index = self.owners.iter().position(|owner| Arc::ptr_eq(owner, member));
-        index.map_or(0, |index| self.by_slot.iter().filter(|owner| **owner == Some(index as u16)).count())
+        index.map_or(0, |index| self.counts[index])
     }
 
     /// The primary at a place.
