@@ -9,6 +9,7 @@
 pub(crate) mod breaker;
 pub(crate) mod redis;
 
+pub use redis::network::{Connection, Network, redis_over};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;

@@ -5,6 +5,7 @@
 
 use super::credentials::CredentialsSource;
 use super::exchange::{hello_field, send};
+use super::network::{self, Network};
 use super::sentinel::{self, Place, Sentinels, Unconfirmed};
 use super::values::text;
 use crate::tier::redis::RedisOptions;
@@ -30,6 +31,7 @@ pub(super) struct Address {
     sentinels: Option<Sentinels>,
     expected: Mode,
     credentials: CredentialsSource,
+    network: Option<Arc<dyn Network>>,
     timeout: Duration,
     connect_timeout: Duration,
     /// The accepted server.
@@ -91,6 +93,7 @@ impl Address {
             sentinels,
             expected,
             credentials: options.credentials.clone(),
+            network: options.network.clone(),
             timeout: options.timeout,
             connect_timeout: options.connect_timeout.unwrap_or(options.timeout),
             accepted: Mutex::new(None),
@@ -206,6 +209,9 @@ impl Address {
             let addr = sentinel::at(info.addr(), primary.clone());
             info = info.set_addr(addr);
             place = Some(primary);
+        }
+        if let Some(network) = &self.network {
+            return Ok((network::connect(network, &info, config).await?, place));
         }
         let client = Client::open(info).map_err(|error| self.failed(&error))?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;

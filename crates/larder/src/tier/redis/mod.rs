@@ -22,6 +22,7 @@ mod exchange;
 mod ledger;
 mod lookup;
 mod mutate;
+pub(crate) mod network;
 mod pulse;
 mod requirements;
 mod scan;
@@ -42,6 +43,7 @@ use crate::tier::{
 };
 use address::{Address, Mode, with_certificates};
 use cluster::Cluster;
+use network::Network;
 use scan::ServerScan;
 use scripts::Scripts;
 use sentinel::Sentinels;
@@ -78,6 +80,8 @@ pub(crate) struct RedisOptions {
     pub(crate) credentials: CredentialsSource,
     /// Whether a majority of the sentinels must confirm the primary.
     pub(crate) sentinel_fence: bool,
+    /// In place of that of the machine.
+    pub(crate) network: Option<Arc<dyn Network>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<RedisTls>,
 }
@@ -91,6 +95,7 @@ impl Default for RedisOptions {
             connections: CONNECTIONS,
             credentials: CredentialsSource::default(),
             sentinel_fence: true,
+            network: None,
             #[cfg(feature = "tls")]
             tls: None,
         }

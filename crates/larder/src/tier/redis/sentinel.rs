@@ -294,3 +294,11 @@ pub(super) fn at(address: &ConnectionAddr, (host, port): Place) -> ConnectionAdd
         _ => ConnectionAddr::Tcp(host, port),
     }
 }
+
+/// The place of such an address.
+pub(super) fn place_of(address: &ConnectionAddr) -> Place {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.clone(), *port),
+        other => (other.to_string(), 0),
+    }
+}

@@ -6,11 +6,11 @@ use super::member::Member;
 use super::view::{self, View};
 use crate::tier::redis::address::Address;
 use crate::tier::redis::exchange::send;
-use crate::tier::redis::sentinel::{self, Place};
+use crate::tier::redis::sentinel::{self, Place, place_of};
 use crate::tier::redis::server::{Lane, Sent};
 use crate::tier::{Push, TierError};
 use futures_util::future::join_all;
-use redis::{AsyncConnectionConfig, ConnectionAddr, Pipeline, Value};
+use redis::{AsyncConnectionConfig, Pipeline, Value};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -159,11 +159,4 @@ fn parse(answers: Vec<Value>, host: &str) -> Result<View, TierError> {
     let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or_default();
     view::parse(next(), next(), host).map_err(|error| TierError::Unusable(error.to_string()))
-}
-
-fn place_of(address: &ConnectionAddr) -> Place {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.clone(), *port),
-        other => (other.to_string(), 0),
-    }
 }
