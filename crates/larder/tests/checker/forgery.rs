@@ -22,6 +22,14 @@ pub(crate) enum Forgery {
     StampsNothing,
     /// A restarted server has the identity of the one before.
     HidesRestarts,
+    /// The owner of a slot that moves removes a key that has moved: it says that there was none, instead of where it is.
+    ExecutesAtSource,
+    /// A server announces only what it has executed itself just before.
+    AnnouncesOnlyItsOwn,
+    /// A server that hands over, or was replaced, says that it has stored the marker of a heartbeat.
+    ProvesWithoutWriting,
+    /// Where nothing passes, heartbeats do.
+    LosesAnnouncements,
 }
 
 impl Forgery {
@@ -35,4 +43,12 @@ impl Forgery {
         Forgery::StampsNothing,
         Forgery::HidesRestarts,
     ];
+
+    /// Those of a cluster.
+    pub(crate) const OF_CLUSTERS: [Forgery; 3] =
+        [Forgery::AnnouncesNothing, Forgery::ExecutesAtSource, Forgery::LosesAnnouncements];
+
+    /// Those of a cluster that break the promise in one history out of thousands only.
+    pub(crate) const RARE_OF_CLUSTERS: [Forgery; 2] =
+        [Forgery::AnnouncesOnlyItsOwn, Forgery::ProvesWithoutWriting];
 }

@@ -13,6 +13,7 @@
 //! seed, the trace of the key and the command that repeats the history. `LARDER_CHECKER_HISTORIES` sets how many
 //! histories run: 5,000, or a million in a soak. `LARDER_CHECKER_REPEATS` sets how many of them run twice.
 
+mod cluster;
 mod deadlines;
 mod forgery;
 mod history;
@@ -45,6 +46,10 @@ const SEED: u64 = 0x1a4d_e400_0000_0000;
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is {text:?}; it must be a number")))
+}
+
+fn is_soak() -> bool {
+    std::env::var_os("LARDER_SOAK").is_some()
 }
 
 /// Calls `check` with the numbers below `histories`, on every core, until one returns true. Returns the lowest such
@@ -108,7 +113,7 @@ fn invalidated_value_is_never_served() {
         return;
     }
     let start = Instant::now();
-    let usual = if std::env::var_os("LARDER_SOAK").is_some() { SOAK_HISTORIES } else { HISTORIES };
+    let usual = if is_soak() { SOAK_HISTORIES } else { HISTORIES };
     let histories = number("LARDER_CHECKER_HISTORIES").unwrap_or(usual);
     match search(histories, Forgery::None) {
         Ok((reads, pairs)) => {

@@ -1,0 +1,105 @@
+//! The same over a cluster: the real Redis tier, with its router, its map and its heartbeats, over simulated connections to
+//! simulated servers, which move slots and replace each other.
+//!
+//! ```text
+//! clients ─► node 0: the real cache and tier ─► wire.rs ─┐  each connection: bytes that take time, break or stall
+//!                                                        ├─► machine.rs   a server: refuses, redirects or executes
+//! clients ─► node 1: the real cache and tier ─► wire.rs ─┘     store.rs, script.rs   its data
+//!                                                              view.rs               who owns what, as it knows
+//!                                                           topology.rs   slots move, replicas take over
+//! ```
+
+mod history;
+mod machine;
+mod script;
+mod store;
+mod topology;
+mod view;
+mod wire;
+mod world;
+
+use crate::forgery::Forgery;
+use crate::{SEED, find, is_soak, number};
+use history::run;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+const HISTORIES: u64 = 500;
+/// With `LARDER_SOAK`.
+const SOAK_HISTORIES: u64 = 1_000_000;
+const PROGRESS: u64 = 10_000;
+/// How many histories run twice.
+const REPEATS: u64 = 50;
+/// A forgery must be found within so many histories.
+const FORGERY_HISTORIES: u64 = 60_000;
+
+/// Runs histories until one breaks the promise. Returns the number of reads, or the seed of that history.
+fn search(histories: u64, forgery: Forgery) -> Result<u64, u64> {
+    let reads = AtomicU64::new(0);
+    let broken = find(histories, |index| {
+        if index > 0 && index.is_multiple_of(PROGRESS) {
+            println!("{index} histories");
+        }
+        let outcome = run(SEED + index, forgery, false);
+        reads.fetch_add(outcome.reads, Ordering::SeqCst);
+        outcome.violation.is_some()
+    });
+    broken.map_or(Ok(reads.into_inner()), |index| Err(SEED + index))
+}
+
+/// Runs the history of a seed again and describes it, with the command that repeats it.
+fn describe(seed: u64, forgery: Forgery) -> String {
+    let outcome = run(seed, forgery, true);
+    let command = format!(
+        "LARDER_CHECKER_CLUSTER_SEED={seed} cargo test -p larder --test checker cluster -- --nocapture"
+    );
+    match outcome.violation {
+        Some(violation) => {
+            let trace = outcome.trace.about(violation.key, usize::MAX);
+            format!("seed {seed}\n{trace}\n{}\nrepeat with: {command}", violation.words)
+        }
+        None => format!("{}seed {seed}: no violation\nrepeat with: {command}", outcome.trace.text()),
+    }
+}
+
+#[test]
+fn invalidated_value_is_never_served_over_a_cluster() {
+    if let Some(seed) = number("LARDER_CHECKER_CLUSTER_SEED") {
+        println!("{}", describe(seed, Forgery::None));
+        assert_eq!(run(seed, Forgery::None, false).violation, None);
+        return;
+    }
+    let start = Instant::now();
+    let usual = if is_soak() { SOAK_HISTORIES } else { HISTORIES };
+    let histories = number("LARDER_CHECKER_CLUSTER_HISTORIES").unwrap_or(usual);
+    match search(histories, Forgery::None) {
+        Ok(reads) => {
+            println!("{histories} histories, {reads} reads, {:.1} s", start.elapsed().as_secs_f64());
+            assert!(reads >= 10 * histories, "{reads} reads in {histories} histories prove nothing");
+        }
+        Err(seed) => panic!("the promise is broken: {}", describe(seed, Forgery::None)),
+    }
+}
+
+/// The rare forgeries in a soak only: each takes some minutes.
+#[test]
+fn forged_cluster_is_found() {
+    let rare: &[Forgery] = if is_soak() { &Forgery::RARE_OF_CLUSTERS } else { &[] };
+    for forgery in Forgery::OF_CLUSTERS.iter().chain(rare).copied() {
+        match search(FORGERY_HISTORIES, forgery) {
+            Ok(_) => panic!("{forgery:?} was not found in {FORGERY_HISTORIES} histories"),
+            Err(seed) => println!("{forgery:?}: found in {} histories", seed - SEED + 1),
+        }
+    }
+}
+
+/// The real router runs with its connections, its tasks and its timers: the two traces must be equal all the same.
+#[test]
+fn same_seed_repeats_its_trace_over_a_cluster() {
+    let differs = find(REPEATS, |index| {
+        let [first, second] = [(); 2].map(|()| run(SEED + index, Forgery::None, true).trace.text());
+        assert!(first.len() > 1_000, "a trace of {} bytes proves nothing", first.len());
+        first != second
+    });
+    assert_eq!(differs, None, "two runs of this history differ");
+}
