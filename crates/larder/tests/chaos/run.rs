@@ -192,6 +192,7 @@ impl Run {
             Fault::NodeLost => self.replace_node(rng.below(0..NODES as u64) as usize),
             _ => fault.inject(&mut self.ground, &redis_keys(), &rng, lasting),
         };
+        self.clients.book().nodes_recover(Instant::now());
         self.harms(fault, Instant::now());
         trace.note(|| format!("fault: {fault:?} is over"));
         if fault.loses_data() && self.long && end > Instant::now() + 2 * RECOVERY {
@@ -219,7 +220,7 @@ impl Run {
     /// Lets the clients only read until the nodes have replayed what the server lost, and for a while after that.
     fn be_quiet(&self) {
         self.clients.quiet.store(true, Ordering::SeqCst);
-        sleep(RECOVERY + 5 * MAX_LAG);
+        sleep(RECOVERY + self.places[0].disconnected + 5 * MAX_LAG);
         self.clients.quiet.store(false, Ordering::SeqCst);
     }
 

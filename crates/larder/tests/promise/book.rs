@@ -146,6 +146,13 @@ impl Book {
         }
     }
 
+    /// The end of what harmed the nodes was not known when it began: it is over now.
+    #[allow(dead_code, reason = "the checker knows the end")]
+    pub(crate) fn nodes_recover(&mut self, at: Instant) {
+        self.harmed.iter_mut().flatten().for_each(|until| *until = at.min(*until));
+        self.recovering_until = self.recovering_until.map(|until| until.min(at + self.terms.recovery));
+    }
+
     /// A node has died. What it has not confirmed is lost with it. The node that takes its number is another one.
     pub(crate) fn node_dies(&mut self, node: usize) {
         for invalidation in self.invalidations.iter_mut().filter(|invalidation| invalidation.node == node) {
