@@ -21,7 +21,7 @@ mod sentinels;
 mod valkey;
 mod wait;
 
-pub use cluster::{Cluster, slot_of};
+pub use cluster::{Cluster, MoveMethod, Mover, slot_of};
 pub use flaky_proxy::FlakyProxy;
 pub use fork::{Child, Line, fork};
 pub use larder_process::{POSTGRES_USER, PostgresServer, Running};

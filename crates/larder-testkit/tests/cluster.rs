@@ -1,6 +1,6 @@
 //! What tests do with a cluster has the effect on which they depend.
 
-use larder_testkit::{Cluster, slot_of};
+use larder_testkit::{Cluster, MoveMethod, slot_of, until};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -36,6 +36,8 @@ tests! {
     added_primary_is_empty_and_can_get_a_slot,
     primary_that_restarts_before_it_is_replaced_is_empty_and_keeps_its_slots,
     connections_of_one_type_are_closed,
+    slot_moves_by_each_method_that_the_servers_know,
+    move_that_a_lost_target_interrupts_leaves_no_copy,
 }
 
 /// A key of this server, and its slot.
@@ -199,6 +201,49 @@ fn connections_of_one_type_are_closed(servers: &Servers) {
     assert_eq!(reply(&mut normal, b"PING\r\n"), "+PONG\r\n");
     assert!(cluster.close_clients(0, "normal") >= 1);
     assert_eq!(normal.read(&mut [0; 8]).expect("an orderly end"), 0);
+}
+
+fn slot_moves_by_each_method_that_the_servers_know(servers: &Servers) {
+    let Some(cluster) = (servers.start_primaries)(3) else { return };
+    let mut mover = cluster.mover();
+    let (key, slot) = key_of(&cluster, 0);
+    assert_eq!(set(&cluster, 0, &key), "+OK\r\n");
+    for method in [MoveMethod::Stepwise, MoveMethod::Atomic] {
+        if mover.knows(method) {
+            let former = cluster.owner(slot);
+            mover.move_slot(slot, 1, method, || {}).expect("it moves");
+            let owner = cluster.owner(slot);
+            assert_ne!(owner, former);
+            assert_eq!(cluster.command(owner, &format!("GET {key}")), "$5\r\nvalue\r\n");
+            assert!(!mover.is_open(slot) && mover.repair());
+        }
+    }
+}
+
+fn move_that_a_lost_target_interrupts_leaves_no_copy(servers: &Servers) {
+    let Some(mut cluster) = (servers.start)() else { return };
+    let mut mover = cluster.mover();
+    let (key, slot) = key_of(&cluster, 0);
+    let target_slot = key_of(&cluster, 1).1;
+    assert_eq!(set(&cluster, 0, &key), "+OK\r\n");
+    let mut pauses = 0;
+    let moved = mover.move_slot(slot, 0, MoveMethod::Stepwise, || {
+        pauses += 1;
+        if pauses == 2 {
+            // It has the key.
+            cluster.await_replication(1);
+            cluster.kill(1);
+        }
+    });
+    assert!(moved.is_err() && mover.is_open(slot));
+    assert!(!mover.repair(), "a server that does not answer may have copies");
+    assert_eq!(cluster.next_owner(target_slot, 1), 4);
+    let copies = |cluster: &Cluster| cluster.command(4, &format!("CLUSTER COUNTKEYSINSLOT {slot}"));
+    assert_eq!(copies(&cluster), ":1\r\n");
+    cluster.restart(1);
+    until("the slot is repaired", || mover.repair().then_some(()));
+    cluster.await_ok();
+    assert_eq!((cluster.owner(slot), copies(&cluster)), (0, ":0\r\n".into()));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! A cluster of servers that share the hash slots: what a test does with it. `start` and `file`
-//! have how it begins, `view` what the servers know of each other, and `slots` how a slot moves.
+//! have how it begins, `view` what the servers know of each other, `slots` how a slot moves, and `mover` how slots move while
+//! servers fail.
 
 mod file;
+mod mover;
 mod slots;
 mod start;
 mod view;
 
+pub use mover::{MoveMethod, Mover};
 pub use slots::slot_of;
 
 use crate::wait::Deadline;

@@ -2,12 +2,15 @@
 
 use super::Cluster;
 use crate::frames::Frames;
-use std::io::{Read, Write};
+use crate::wait::PATIENCE;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
 
-const SLOTS: u16 = 16384;
+pub(super) const SLOTS: u16 = 16384;
 /// How many keys move at once.
-const BATCH: &str = "1000";
+pub(super) const BATCH: &str = "1000";
 
 /// The slot of a key: the CRC16 of what is between the first `{` and the next `}`, or, if that is empty, of the whole key.
 pub fn slot_of(key: &str) -> u16 {
@@ -84,30 +87,41 @@ impl Cluster {
 
     /// Sends one command to a server and returns the whole reply.
     fn request(&self, server: usize, words: &[&[u8]]) -> Vec<u8> {
+        let reply = exchange(&self.servers[server].process.socket(), PATIENCE, &[words]);
+        let reply = reply.unwrap_or_else(|error| panic!("server {server} does not answer: {error}"));
+        reply.into_iter().next().expect("a reply to each command")
+    }
+}
+
+/// Sends commands on one connection, one after the other, and returns the replies, each within this time.
+pub(super) fn exchange(socket: &Path, limit: Duration, commands: &[&[&[u8]]]) -> io::Result<Vec<Vec<u8>>> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    let (mut frames, mut bytes) = (Frames::default(), vec![0; 1 << 16]);
+    let exchanged = commands.iter().map(|words| {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
+        for word in *words {
             request.extend(format!("${}\r\n", word.len()).bytes());
             request.extend_from_slice(word);
             request.extend(b"\r\n");
         }
-        let mut stream =
-            UnixStream::connect(self.servers[server].process.socket()).expect("the server is up");
-        stream.write_all(&request).expect("the server reads");
-        let (mut frames, mut bytes) = (Frames::default(), [0; 1 << 16]);
+        stream.write_all(&request)?;
         loop {
             if let Some(reply) = frames.next() {
-                return reply;
+                return Ok(reply);
             }
-            match stream.read(&mut bytes).expect("the server replies") {
-                0 => panic!("server {server} closed the connection"),
+            match stream.read(&mut bytes)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 length => frames.push(&bytes[..length]),
             }
         }
-    }
+    });
+    exchanged.collect()
 }
 
 /// The strings of an array.
-fn items(reply: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn items(reply: &[u8]) -> Vec<Vec<u8>> {
     let without_line = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let mut frames = Frames::default();
     frames.push(&reply[without_line(reply)..]);

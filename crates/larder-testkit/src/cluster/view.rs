@@ -19,20 +19,23 @@ pub(super) struct Line {
     /// The id of its primary; `-` if it is one.
     primary: String,
     pub(super) slots: Slots,
-    epoch: u64,
+    /// The slots that it gives away or receives; only the server itself tells.
+    pub(super) moving: Vec<u16>,
+    pub(super) epoch: u64,
     /// Whether it is the server that was asked.
-    is_own: bool,
+    pub(super) is_own: bool,
     /// Whether the server that was asked reaches it.
     is_reached: bool,
 }
 
 impl Line {
     /// One line of CLUSTER NODES: id, address, flags, primary, two times, epoch, link, slots.
-    fn parse(line: &str) -> Option<Self> {
+    pub(super) fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split_whitespace().collect();
         let [id, _, flags, primary, _, _, epoch, link, slots @ ..] = fields.as_slice() else { return None };
         let slot = |text: &str| text.parse().ok();
         // In brackets: a slot that moves.
+        let moving = slots.iter().filter_map(|range| range.strip_prefix('[')?.split_once('-'));
         let ranges = slots.iter().filter(|range| !range.starts_with('['));
         let ranges = ranges.map(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -43,17 +46,18 @@ impl Line {
             id: (*id).to_owned(),
             primary: (*primary).to_owned(),
             slots: ranges.collect::<Option<_>>()?,
+            moving: moving.map(|(moving, _)| slot(moving)).collect::<Option<_>>()?,
             epoch: epoch.parse().ok()?,
             is_own: is_flagged("myself"),
             is_reached: *link == "connected" && !is_flagged("fail") && !is_flagged("handshake"),
         })
     }
 
-    fn is_primary(&self) -> bool {
+    pub(super) fn is_primary(&self) -> bool {
         self.primary == "-"
     }
 
-    fn owns(&self, slot: u16) -> bool {
+    pub(super) fn owns(&self, slot: u16) -> bool {
         self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 }
@@ -216,7 +220,7 @@ mod tests {
         let line = "07c3 127.0.0.1:30004@31004,name myself,master - 0 1426238317239 4 connected 0-5460 5462 [93->-e7d1]";
         let line = Line::parse(line).expect("it is a line");
         assert_eq!((line.id.as_str(), line.epoch, line.is_own, line.is_reached), ("07c3", 4, true, true));
-        assert_eq!(line.slots, [(0, 5460), (5462, 5462)]);
+        assert_eq!((&line.slots[..], &line.moving[..]), (&[(0, 5460), (5462, 5462)][..], &[93][..]));
         assert!(line.is_primary() && line.owns(5462) && !line.owns(5461));
         let line = Line::parse("e7d1 127.0.0.1:30005@31005 slave,fail? 07c3 0 0 4 connected");
         assert!(line.is_some_and(|line| !line.is_primary() && !line.is_reached && !line.is_own));

@@ -38,12 +38,10 @@ pub(crate) enum Fault {
     PrimaryStopped,
     /// A majority of the sentinels is stopped for a while.
     SentinelsStopped,
-    /// Slots move to other primaries of a cluster.
-    SlotsMoved,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 16] = [
+    pub(crate) const ALL: [Fault; 15] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -59,12 +57,11 @@ impl Fault {
         Fault::PrimaryKilled,
         Fault::PrimaryStopped,
         Fault::SentinelsStopped,
-        Fault::SlotsMoved,
     ];
 
     /// Whether it cannot happen to one server.
     pub(crate) fn needs_several_servers(self) -> bool {
-        self.is_failover() || matches!(self, Fault::SentinelsStopped | Fault::SlotsMoved)
+        self.is_failover() || self == Fault::SentinelsStopped
     }
 
     /// Whether another server is the primary afterwards, which may lack what the former one acknowledged last.
@@ -93,8 +90,8 @@ impl Fault {
     /// to complete their handshake.
     const CUT_AFTER: std::ops::Range<u64> = 1..1_500;
 
-    /// Injects the fault, for `lasting` if it takes time, and ends it. The keys are those in Redis. Returns whether it had an effect.
-    pub(crate) fn inject(self, ground: &mut Ground, keys: &[String], rng: &Rng, lasting: Duration) -> bool {
+    /// Injects the fault, for `lasting` if it takes time, and ends it. Returns whether it had an effect.
+    pub(crate) fn inject(self, ground: &mut Ground, rng: &Rng, lasting: Duration) -> bool {
         match self {
             Fault::FailedOver => return ground.fail_over(rng, lasting),
             Fault::PrimaryKilled => {
@@ -103,10 +100,6 @@ impl Fault {
             }
             Fault::PrimaryStopped => {
                 ground.stop_primary(rng, lasting);
-                return true;
-            }
-            Fault::SlotsMoved => {
-                ground.move_slots(keys, rng, lasting);
                 return true;
             }
             Fault::Unsubscribed => return close_connections(ground, "pubsub") > 0,

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::promise::rng::Rng;
-use larder_testkit::{Cluster, FlakyProxy, RedisServer, Sentinels, slot_of};
+use larder_testkit::{Cluster, FlakyProxy, Mover, RedisServer, Sentinels};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -32,6 +32,11 @@ impl Ground {
             Ground::Sentinels(sentinels) => sentinels.url(),
             Ground::Cluster(cluster) => cluster.url(),
         }
+    }
+
+    /// Whether it is a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Ground::Cluster(_))
     }
 
     /// The one server.
@@ -105,25 +110,11 @@ impl Ground {
         }
     }
 
-    /// Moves some slots of keys to other primaries, and pauses between the steps.
-    pub(crate) fn move_slots(&mut self, keys: &[String], rng: &Rng, lasting: Duration) {
-        let Ground::Cluster(cluster) = self else { panic!("there are no slots") };
-        const SLOTS: u32 = 4;
-        for _ in 0..SLOTS {
-            let slot = slot_of(&keys[rng.below(0..keys.len() as u64) as usize]);
-            let from = cluster.owner(slot);
-            let others = cluster.servers().filter(|server| cluster.is_primary(*server) && *server != from);
-            let others: Vec<_> = others.collect();
-            let to = others[rng.below(0..others.len() as u64) as usize];
-            let pause = || sleep(lasting / (3 * SLOTS));
-            cluster.begin_move(slot, to);
-            pause();
-            // While a slot moves, new keys are made at the target, others still at the source.
-            cluster.move_keys(slot, to);
-            pause();
-            cluster.move_keys(slot, to);
-            cluster.end_move(slot, to);
-            pause();
+    /// What moves the slots of a cluster; `None` if there are none.
+    pub(crate) fn mover(&self) -> Option<Mover> {
+        match self {
+            Ground::Cluster(cluster) => Some(cluster.mover()),
+            Ground::Server { .. } | Ground::Sentinels(_) => None,
         }
     }
 
@@ -154,9 +145,7 @@ impl Ground {
             Ground::Sentinels(_) => {
                 fault.is_failover() || fault == Fault::SentinelsStopped || fault.is_of_any_server()
             }
-            Ground::Cluster(_) => {
-                fault.is_failover() || fault == Fault::SlotsMoved || fault.is_of_any_server()
-            }
+            Ground::Cluster(_) => fault.is_failover() || fault.is_of_any_server(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::ground::Ground;
+use crate::moves::{Moves, Moving};
 use crate::promise::book::{Book, Terms};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::node::Node;
@@ -52,6 +53,7 @@ const LONG: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) reads: u64,
+    pub(crate) moves: Moves,
     counts: [u64; Fault::ALL.len()],
 }
 
@@ -69,7 +71,8 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} reads", self.reads)?;
         let injected = Fault::ALL.into_iter().filter(|fault| self.count(*fault) > 0);
-        injected.into_iter().try_for_each(|fault| write!(f, ", {fault:?} {}", self.count(fault)))
+        injected.into_iter().try_for_each(|fault| write!(f, ", {fault:?} {}", self.count(fault)))?;
+        if self.moves.done() > 0 { write!(f, ", {}", self.moves) } else { Ok(()) }
     }
 }
 
@@ -145,6 +148,9 @@ impl Run {
         let callers = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let tasks: Vec<_> =
             callers.map(|node| self.runtime.spawn(call(self.clients.clone(), node, end))).collect();
+        let Clients { rng, trace, .. } = &self.clients;
+        let moving = self.ground.mover();
+        let moving = moving.map(|mover| Moving::start(mover, &redis_keys(), rng.clone(), trace.clone()));
         let before = tally.reads;
         let mut reported = Instant::now();
         while Instant::now() < end && !self.clients.is_over() {
@@ -163,6 +169,9 @@ impl Run {
                     reported = Instant::now();
                 }
             }
+        }
+        if let Some(moving) = moving {
+            tally.moves += moving.end();
         }
         for task in tasks {
             self.runtime.block_on(task).expect("no operation panics");
@@ -190,7 +199,7 @@ impl Run {
         self.harms(fault, Instant::now() + LONG);
         let happened = match fault {
             Fault::NodeLost => self.replace_node(rng.below(0..NODES as u64) as usize),
-            _ => fault.inject(&mut self.ground, &redis_keys(), &rng, lasting),
+            _ => fault.inject(&mut self.ground, &rng, lasting),
         };
         self.clients.book().nodes_recover(Instant::now());
         self.harms(fault, Instant::now());
