@@ -230,6 +230,6 @@ pub(crate) fn free_ports(count: usize) -> Vec<u16> {
 }
 
 /// Whether this redis-server was built with TLS: the others do not know its options.
-fn has_tls(redis: &Path) -> bool {
+pub(crate) fn has_tls(redis: &Path) -> bool {
     larder_process::RedisServer::start_with(redis.to_owned(), &["--tls-port", "0"]).is_ok()
 }

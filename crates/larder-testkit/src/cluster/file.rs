@@ -4,11 +4,14 @@ use crate::redis::free_ports;
 use std::hash::{BuildHasher, RandomState};
 
 const SLOTS: usize = 16384;
+/// Where servers are, unless the test has a network of its own.
+const LOCALHOST: &str = "127.0.0.1";
 
 /// What the others know a server by.
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) id: String,
+    pub(super) host: &'static str,
     pub(super) port: u16,
     /// The port for the other servers.
     pub(super) bus_port: u16,
@@ -29,14 +32,14 @@ impl Identity {
     }
 
     fn at(port: u16, bus_port: u16) -> Self {
-        Identity { id: new_id(), port, bus_port, shard: None }
+        Identity { id: new_id(), host: LOCALHOST, port, bus_port, shard: None }
     }
 
     /// The line of a server that has these flags and, if it is a replica, this primary.
     fn line(&self, flags: &str, primary: &str, epoch: usize, slots: &str) -> String {
-        let Identity { id, port, bus_port, .. } = self;
+        let Identity { id, host, port, bus_port, .. } = self;
         let shard = self.shard.iter().map(|shard| format!(",,shard-id={shard}")).collect::<String>();
-        format!("{id} 127.0.0.1:{port}@{bus_port}{shard} {flags} {primary} 0 0 {epoch} connected {slots}\n")
+        format!("{id} {host}:{port}@{bus_port}{shard} {flags} {primary} 0 0 {epoch} connected {slots}\n")
     }
 }
 

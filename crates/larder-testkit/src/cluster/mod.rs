@@ -11,10 +11,12 @@ mod view;
 pub use mover::{MoveMethod, Mover};
 pub use slots::slot_of;
 
+use crate::network::NetworkPart;
 use crate::wait::Deadline;
 use file::Identity;
+use start::Setup;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A cluster of the test's own, on free TCP ports of 127.0.0.1, without persistence. It ends with the test.
 ///
@@ -23,7 +25,7 @@ use std::path::PathBuf;
 /// role changes. A server that does not reply for a second is down for the others.
 #[derive(Debug)]
 pub struct Cluster {
-    program: PathBuf,
+    setup: Setup,
     servers: Vec<Server>,
     _deadline: Deadline,
 }
@@ -32,13 +34,17 @@ pub struct Cluster {
 struct Server {
     identity: Identity,
     process: larder_process::RedisServer,
+    /// The part of the test's network where it runs.
+    part: Option<Arc<NetworkPart>>,
     is_paused: bool,
 }
 
 impl Cluster {
     /// The address for caches: every server.
     pub fn url(&self) -> String {
-        let hosts: Vec<_> = self.servers().map(|server| format!("127.0.0.1:{}", self.port(server))).collect();
+        let hosts =
+            self.servers.iter().map(|Server { identity, .. }| format!("{}:{}", identity.host, identity.port));
+        let hosts: Vec<_> = hosts.collect();
         format!("redis+cluster://{}", hosts.join(","))
     }
 
@@ -84,9 +90,9 @@ impl Cluster {
     /// If it does not start.
     pub fn restart(&mut self, server: usize) {
         self.kill(server);
-        let process = &mut self.servers[server].process;
+        let Server { process, part, .. } = &mut self.servers[server];
         _ = std::fs::remove_file(process.folder().join("dump.rdb"));
-        process.run().expect("the server starts");
+        start::in_part(part.as_deref(), || process.run()).expect("the server starts");
     }
 
     /// Stops a server from running: it keeps its connections and answers nothing.

@@ -53,7 +53,7 @@ impl Cluster {
     pub fn mover(&self) -> Mover {
         let servers = self.servers().map(|server| Peer {
             id: self.id(server).to_owned(),
-            host: "127.0.0.1",
+            host: self.servers[server].identity.host,
             port: self.port(server),
             socket: self.servers[server].process.socket(),
         });

@@ -40,6 +40,7 @@ impl Cluster {
     /// If a server refuses.
     pub fn move_keys(&self, slot: u16, to: usize) -> usize {
         let (from, slot, port) = (self.owner(slot), slot.to_string(), self.port(to).to_string());
+        let host = self.servers[to].identity.host;
         let mut moved = 0;
         loop {
             let reply =
@@ -49,7 +50,7 @@ impl Cluster {
                 return moved;
             }
             let mut request: Vec<&[u8]> =
-                vec![b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"", b"0", b"5000", b"KEYS"];
+                vec![b"MIGRATE", host.as_bytes(), port.as_bytes(), b"", b"0", b"5000", b"KEYS"];
             request.extend(keys.iter().map(Vec::as_slice));
             let reply = self.request(from, &request);
             // Keys may expire, or be removed by others, in between: of all of them, nothing is left to move.

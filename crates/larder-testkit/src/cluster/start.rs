@@ -7,13 +7,16 @@
 
 use super::file::{Identity, Plan};
 use super::{Cluster, Server};
-use crate::program::program;
+use crate::network::{Network, NetworkPart};
+use crate::program::{needs, program};
+use crate::redis::has_tls;
 use crate::selected::may_form_a_cluster;
 use crate::valkey::valkey_server;
 use crate::wait::Deadline;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,8 +25,30 @@ const FILE: &str = "nodes.conf";
 /// What every server has: it is down after a second, and replicas wait neither for others nor for their disk.
 const OPTIONS: &str = "--cluster-node-timeout 1000 --repl-diskless-sync-delay 0 --repl-diskless-load on-empty-db \
                        --enable-debug-command yes";
+/// For servers that have no password and are reached by others than their own machine.
+const UNPROTECTED: [&str; 2] = ["--protected-mode", "no"];
+/// For servers that reach each other over TLS.
+const TLS: &str = "--tls-cluster yes --tls-replication yes";
 /// How long a server that starts as a replica may take to say that the cluster works. Without that it works later.
 const READINESS_LIMIT: Duration = Duration::from_millis(500);
+
+/// How the servers of a cluster are started.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    program: PathBuf,
+    /// Further options of each.
+    options: Vec<String>,
+    /// The option that has the port for clients.
+    port_option: &'static str,
+    /// The parts of a network for the first server and for all others.
+    parts: Option<[Arc<NetworkPart>; 2]>,
+}
+
+impl Setup {
+    fn new(program: PathBuf) -> Self {
+        Setup { program, options: Vec::new(), port_option: "--port", parts: None }
+    }
+}
 
 impl Cluster {
     /// Starts three primaries of redis-server, each with a replica that is in sync. `None` and a note if it is not installed,
@@ -33,7 +58,38 @@ impl Cluster {
     /// If they do not start, or do not form a cluster.
     pub fn start() -> Option<Self> {
         may_form_a_cluster()?;
-        Some(Self::start_on(&program("redis-server")?, 3, 3))
+        Some(Self::start_on(&Setup::new(program("redis-server")?), 3, 3))
+    }
+
+    /// `None` and a note if another server than redis-server is selected for this test.
+    ///
+    /// # Panics
+    /// If the test is not listed as one that stays on redis-server.
+    pub fn may_start() -> Option<()> {
+        may_form_a_cluster()
+    }
+
+    /// As [`Cluster::start`], in a network: the first server, which is a primary, is in its far part, and all others are in the near one.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_in(network: &Network) -> Option<Self> {
+        may_form_a_cluster()?;
+        Some(Self::start_on(&Self::setup_in(program("redis-server")?, network), 3, 3))
+    }
+
+    /// As [`Cluster::start_in`], of the valkey-server that `cargo xtask install` brings.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_valkey_in(network: &Network) -> Option<Self> {
+        may_form_a_cluster()?;
+        Some(Self::start_on(&Self::setup_in(valkey_server()?, network), 3, 3))
+    }
+
+    fn setup_in(program: PathBuf, network: &Network) -> Setup {
+        let parts = [network.far(), network.near()].map(Arc::clone);
+        Setup { parts: Some(parts), options: UNPROTECTED.map(str::to_owned).into(), ..Setup::new(program) }
     }
 
     /// The same with so many primaries and no replicas.
@@ -42,7 +98,20 @@ impl Cluster {
     /// As [`Cluster::start`].
     pub fn start_primaries(count: usize) -> Option<Self> {
         may_form_a_cluster()?;
-        Some(Self::start_on(&program("redis-server")?, count, 0))
+        Some(Self::start_on(&Setup::new(program("redis-server")?), count, 0))
+    }
+
+    /// The same with so many primaries and no replicas, which clients and the others reach over TLS only. The options have
+    /// their certificates.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_primaries_with_tls(count: usize, options: &[&str]) -> Option<Self> {
+        may_form_a_cluster()?;
+        let program = program("redis-server")?;
+        needs("a redis-server with TLS", has_tls(&program))?;
+        let options = TLS.split_whitespace().chain(options.iter().copied()).map(str::to_owned).collect();
+        Some(Self::start_on(&Setup { options, port_option: "--tls-port", ..Setup::new(program) }, count, 0))
     }
 
     /// As [`Cluster::start`], of the valkey-server that `cargo xtask install` brings.
@@ -51,7 +120,7 @@ impl Cluster {
     /// As there.
     pub fn start_valkey() -> Option<Self> {
         may_form_a_cluster()?;
-        Some(Self::start_on(&valkey_server()?, 3, 3))
+        Some(Self::start_on(&Setup::new(valkey_server()?), 3, 3))
     }
 
     /// As [`Cluster::start_primaries`], of the same valkey-server.
@@ -60,23 +129,28 @@ impl Cluster {
     /// As there.
     pub fn start_valkey_primaries(count: usize) -> Option<Self> {
         may_form_a_cluster()?;
-        Some(Self::start_on(&valkey_server()?, count, 0))
+        Some(Self::start_on(&Setup::new(valkey_server()?), count, 0))
     }
 
-    fn start_on(program: &Path, primaries: usize, replicas: usize) -> Self {
+    fn start_on(setup: &Setup, primaries: usize, replicas: usize) -> Self {
         // Another process may take a port before its server does.
-        let mut attempts = (0..10).map(|_| Self::attempt(program, primaries, replicas));
+        let mut attempts = (0..10).map(|_| Self::attempt(setup, primaries, replicas));
         let cluster = attempts.find_map(Result::ok).expect("the servers start on free ports");
         cluster.await_ok();
         cluster
     }
 
-    fn attempt(program: &Path, primaries: usize, replicas: usize) -> io::Result<Self> {
-        let plan = Plan::new(primaries, replicas, has_shards(program));
+    fn attempt(setup: &Setup, primaries: usize, replicas: usize) -> io::Result<Self> {
+        let mut plan = Plan::new(primaries, replicas, has_shards(&setup.program));
+        if let Some([first, others]) = &setup.parts {
+            let hosts = std::iter::once(first.host()).chain(std::iter::repeat(others.host()));
+            let servers = plan.primaries.iter_mut().chain(&mut plan.replicas);
+            servers.zip(hosts).for_each(|(server, host)| server.host = host);
+        }
         let files: Vec<_> = (0..primaries).map(|own| plan.of_primary(own)).collect();
         let files_of_replicas: Vec<_> = (0..replicas).map(|own| plan.of_replica(own)).collect();
-        let (program, deadline) = (program.to_owned(), Deadline::start());
-        let mut cluster = Cluster { program, servers: Vec::new(), _deadline: deadline };
+        let (setup, deadline) = (setup.clone(), Deadline::start());
+        let mut cluster = Cluster { setup, servers: Vec::new(), _deadline: deadline };
         for (identity, file) in plan.primaries.into_iter().zip(files) {
             let server = cluster.run(identity, &file)?;
             cluster.take_over(server);
@@ -96,7 +170,7 @@ impl Cluster {
     pub fn add_primary(&mut self) -> usize {
         let known = self.answering().next().expect("a server answers");
         let mut attempts = (0..10).map(|_| {
-            let mut plan = Plan::new(1, 0, has_shards(&self.program));
+            let mut plan = Plan::new(1, 0, has_shards(&self.setup.program));
             self.execute(known, "CLUSTER SAVECONFIG");
             let file = self.servers[known].process.folder().join(FILE);
             let file = plan.of_joining(&std::fs::read_to_string(file)?);
@@ -104,8 +178,8 @@ impl Cluster {
         });
         let (added, placeholders) = attempts.find_map(Result::ok).expect("the server starts on a free port");
         self.take_over(added);
-        let Identity { port, bus_port, .. } = self.servers[added].identity;
-        self.execute(known, &format!("CLUSTER MEET 127.0.0.1 {port} {bus_port}"));
+        let Identity { host, port, bus_port, .. } = self.servers[added].identity;
+        self.execute(known, &format!("CLUSTER MEET {host} {port} {bus_port}"));
         self.execute(added, &format!("CLUSTER FORGET {}", placeholders[0].id));
         self.await_ok();
         added
@@ -113,10 +187,14 @@ impl Cluster {
 
     /// Starts a server with this content of its file, and returns its number.
     fn run(&mut self, identity: Identity, file: &str) -> io::Result<usize> {
+        let Setup { program, options, port_option, parts } = &self.setup;
         let [port, bus_port] = [identity.port, identity.bus_port].map(|port| port.to_string());
-        let options = [file, &port, &bus_port];
-        let process = larder_process::RedisServer::start_by(command, self.program.clone(), &options)?;
-        self.servers.push(Server { identity, process, is_paused: false });
+        let own = [file, port_option, &port, "--cluster-port", &bus_port, "--bind", identity.host];
+        let options: Vec<_> = own.into_iter().chain(options.iter().map(String::as_str)).collect();
+        let part = parts.as_ref().map(|parts| parts[usize::from(!self.servers.is_empty())].clone());
+        let start = || larder_process::RedisServer::start_by(command, program.clone(), &options);
+        let process = in_part(part.as_deref(), start)?;
+        self.servers.push(Server { identity, process, part, is_paused: false });
         Ok(self.servers.len() - 1)
     }
 
@@ -147,6 +225,14 @@ impl Cluster {
     }
 }
 
+/// Starts a server in this part of a network, or where the test is.
+pub(super) fn in_part<T: Send>(part: Option<&NetworkPart>, start: impl FnOnce() -> T + Send) -> T {
+    match part {
+        Some(part) => part.run(start),
+        None => start(),
+    }
+}
+
 /// Whether the file of a server has the ids of shards, which Redis has since 7.2. Servers to which the file gives none choose
 /// several for the same shard, and some are then in none.
 fn has_shards(program: &Path) -> bool {
@@ -154,17 +240,16 @@ fn has_shards(program: &Path) -> bool {
     !String::from_utf8_lossy(&output.stdout).contains(" v=7.0.")
 }
 
-/// The command that starts a server, whose options are the content of its file and its ports.
+/// The command that starts a server, whose options are the content of its file and what it has of its own.
 fn command(program: &Path, folder: &Path, options: &[String]) -> Command {
-    let [known, port, bus_port] = options else { panic!("three options, got {options:?}") };
+    let [known, own @ ..] = options else { panic!("the file and options, got {options:?}") };
     let file: PathBuf = folder.join(FILE);
     // The server writes to it, and finds its changes there after a restart.
     if !file.exists() {
         std::fs::write(&file, known).expect("the folder is writable");
     }
     let mut command = larder_process::redis_command(program, folder, &[]);
-    command.args(["--port", port, "--bind", "127.0.0.1", "--cluster-enabled", "yes"]);
-    command.args(["--cluster-config-file", FILE, "--cluster-port", bus_port]);
+    command.args(["--cluster-enabled", "yes", "--cluster-config-file", FILE]).args(own);
     command.args(OPTIONS.split_whitespace());
     command
 }

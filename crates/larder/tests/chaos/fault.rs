@@ -36,12 +36,14 @@ pub(crate) enum Fault {
     PrimaryKilled,
     /// A primary is stopped for so long that its replica takes its place, then goes on as if it were the primary.
     PrimaryStopped,
+    /// A primary and a node are cut off from all others for so long that a replica takes its place, and longer.
+    Partitioned,
     /// A majority of the sentinels is stopped for a while.
     SentinelsStopped,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 15] = [
+    pub(crate) const ALL: [Fault; 16] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -56,12 +58,13 @@ impl Fault {
         Fault::FailedOver,
         Fault::PrimaryKilled,
         Fault::PrimaryStopped,
+        Fault::Partitioned,
         Fault::SentinelsStopped,
     ];
 
     /// Whether it cannot happen to one server.
     pub(crate) fn needs_several_servers(self) -> bool {
-        self.is_failover() || self == Fault::SentinelsStopped
+        self.is_failover() || matches!(self, Fault::Partitioned | Fault::SentinelsStopped)
     }
 
     /// Whether another server is the primary afterwards, which may lack what the former one acknowledged last.
@@ -83,7 +86,7 @@ impl Fault {
 
     /// Whether the server may be an older copy of itself afterwards.
     pub(crate) fn loses_data(self) -> bool {
-        self == Fault::Restored || self.is_failover()
+        self.is_failover() || matches!(self, Fault::Restored | Fault::Partitioned)
     }
 
     /// After how many bytes a flaky proxy cuts a connection: few enough to split requests, enough for some connections

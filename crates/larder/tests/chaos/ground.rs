@@ -1,10 +1,13 @@
-//! What the nodes of a run stand on: one server, a primary with a replica and sentinels, or a cluster.
+//! What the nodes of a run stand on: one server, a primary with a replica and sentinels, or a cluster, whose network may be
+//! divided.
 
 use crate::fault::Fault;
+use crate::partition::Divided;
 use crate::promise::rng::Rng;
 use larder_testkit::{Cluster, FlakyProxy, Mover, RedisServer, Sentinels};
 use std::thread::sleep;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 pub(crate) enum Ground {
     /// One server. All nodes but the first reach it through a proxy.
@@ -13,6 +16,8 @@ pub(crate) enum Ground {
     Sentinels(Sentinels),
     /// Three primaries, each with a replica.
     Cluster(Cluster),
+    /// The same in a network that is divided again and again.
+    Divided(Divided),
 }
 
 impl Ground {
@@ -30,13 +35,13 @@ impl Ground {
                 node.checked_sub(1).map_or_else(|| server.url(), |proxy| proxies[proxy].url())
             }
             Ground::Sentinels(sentinels) => sentinels.url(),
-            Ground::Cluster(cluster) => cluster.url(),
+            Ground::Cluster(cluster) | Ground::Divided(Divided { cluster, .. }) => cluster.url(),
         }
     }
 
     /// Whether it is a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self, Ground::Cluster(_))
+        matches!(self, Ground::Cluster(_) | Ground::Divided(_))
     }
 
     /// The one server.
@@ -55,7 +60,7 @@ impl Ground {
         match self {
             Ground::Server { server, .. } => vec![server.command(line)],
             Ground::Sentinels(sentinels) => vec![sentinels.primary().command(line)],
-            Ground::Cluster(cluster) => {
+            Ground::Cluster(cluster) | Ground::Divided(Divided { cluster, .. }) => {
                 let primaries = cluster.servers().filter(|server| cluster.is_primary(*server));
                 primaries.map(|server| cluster.command(server, line)).collect()
             }
@@ -66,7 +71,7 @@ impl Ground {
     /// another primary.
     pub(crate) fn fail_over(&mut self, rng: &Rng, lasting: Duration) -> bool {
         match self {
-            Ground::Server { .. } => panic!("there is one server"),
+            Ground::Server { .. } | Ground::Divided(_) => panic!("it has another kind of fault"),
             Ground::Sentinels(sentinels) => sentinels.fail_over(lasting),
             Ground::Cluster(cluster) => {
                 let primary = any_primary(cluster, rng);
@@ -80,7 +85,7 @@ impl Ground {
     /// Kills a primary, and starts it again once a replica has taken its place.
     pub(crate) fn kill_primary(&mut self, rng: &Rng) {
         match self {
-            Ground::Server { .. } => panic!("there is one server"),
+            Ground::Server { .. } | Ground::Divided(_) => panic!("it has another kind of fault"),
             Ground::Sentinels(sentinels) => sentinels.kill_primary(),
             Ground::Cluster(cluster) => {
                 let primary = any_primary(cluster, rng);
@@ -96,7 +101,7 @@ impl Ground {
     /// Stops a primary until a replica has taken its place, and lets it go on.
     pub(crate) fn stop_primary(&mut self, rng: &Rng, lasting: Duration) {
         match self {
-            Ground::Server { .. } => panic!("there is one server"),
+            Ground::Server { .. } | Ground::Divided(_) => panic!("it has another kind of fault"),
             Ground::Sentinels(sentinels) => sentinels.stop_primary(lasting),
             Ground::Cluster(cluster) => {
                 let primary = any_primary(cluster, rng);
@@ -114,14 +119,23 @@ impl Ground {
     pub(crate) fn mover(&self) -> Option<Mover> {
         match self {
             Ground::Cluster(cluster) => Some(cluster.mover()),
-            Ground::Server { .. } | Ground::Sentinels(_) => None,
+            Ground::Server { .. } | Ground::Sentinels(_) | Ground::Divided(_) => None,
+        }
+    }
+
+    /// The runtimes on which nodes run.
+    pub(crate) fn runtimes(&self) -> Vec<Runtime> {
+        let usual = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        match self {
+            Ground::Divided(divided) => divided.runtimes(),
+            _ => vec![usual().expect("a runtime with two threads")],
         }
     }
 
     pub(crate) fn proxies(&self) -> &[FlakyProxy] {
         match self {
             Ground::Server { proxies, .. } => proxies,
-            Ground::Sentinels(_) | Ground::Cluster(_) => &[],
+            Ground::Sentinels(_) | Ground::Cluster(_) | Ground::Divided(_) => &[],
         }
     }
 
@@ -146,6 +160,7 @@ impl Ground {
                 fault.is_failover() || fault == Fault::SentinelsStopped || fault.is_of_any_server()
             }
             Ground::Cluster(_) => fault.is_failover() || fault.is_of_any_server(),
+            Ground::Divided(_) => fault == Fault::Partitioned,
         }
     }
 }

@@ -15,6 +15,8 @@
 //! A third and a fourth have a cluster of three primaries with a replica each, of Redis and of Valkey: primaries are killed and
 //! stopped, and replicas take their places, while a thread of `moves.rs` moves slots without a pause.
 //!
+//! A soak also has a cluster whose network is divided: `partition.rs`.
+//!
 //! Each takes a few seconds, and as long as `LARDER_SOAK=SECONDS` says; `cargo xtask test --soak` sets minutes. A seed cannot
 //! repeat threads, sockets and processes: a failure prints the last operations on its key, and the next run differs.
 //! `../checker` searches what can be repeated.
@@ -22,14 +24,16 @@
 mod fault;
 mod ground;
 mod moves;
+mod partition;
 #[path = "../promise/mod.rs"]
 mod promise;
 mod run;
 
 use crate::fault::Fault;
 use crate::ground::Ground;
-use crate::run::{NODES, Run, Tally};
-use larder_testkit::{Cluster, RedisServer, Sentinels};
+use crate::partition::Divided;
+use crate::run::{LEDGER, NODES, Run, Tally};
+use larder_testkit::{Cluster, Network, RedisServer, Sentinels};
 use std::time::{Duration, Instant};
 
 /// A usual run.
@@ -87,8 +91,38 @@ fn is_often_harmed(tally: &Tally) -> bool {
     faults.map(|fault| tally.count(fault)).min() >= Some(OFTEN)
 }
 
+#[test]
+fn invalidated_value_is_never_served_by_a_node_that_is_cut_off_with_a_primary() {
+    judge_partitions(Cluster::start_in);
+}
+
+#[test]
+fn invalidated_value_is_never_served_by_a_node_that_is_cut_off_with_a_primary_of_valkey() {
+    judge_partitions(Cluster::start_valkey_in);
+}
+
+/// A partition takes too long for a usual run.
+fn judge_partitions(start: fn(&Network) -> Option<Cluster>) {
+    if Cluster::may_start().is_none() {
+        return;
+    }
+    if soak_time().is_none() {
+        return println!("only with LARDER_SOAK");
+    }
+    let mut is_ledger_far = false;
+    let is_often_cut = |tally: &Tally| tally.count(Fault::Partitioned) >= OFTEN;
+    judge(Duration::ZERO, is_often_cut, || {
+        is_ledger_far = !is_ledger_far;
+        Some(Ground::Divided(Divided::start(start, LEDGER, is_ledger_far)?))
+    });
+}
+
 /// Runs for the usual time. A soak takes as long as it should, and until it has `seen_enough`.
-fn judge(usual: Duration, seen_enough: impl Fn(&Tally) -> bool, start_ground: impl Fn() -> Option<Ground>) {
+fn judge(
+    usual: Duration,
+    seen_enough: impl Fn(&Tally) -> bool,
+    mut start_ground: impl FnMut() -> Option<Ground>,
+) {
     let soak = soak_time();
     let (time, start) = (soak.unwrap_or(usual), Instant::now());
     let mut tally = Tally::default();
@@ -96,8 +130,11 @@ fn judge(usual: Duration, seen_enough: impl Fn(&Tally) -> bool, start_ground: im
     while start.elapsed() < time || (soak.is_some() && !seen_enough(&tally)) {
         let Some(ground) = start_ground() else { return };
         possible = Fault::ALL.into_iter().filter(|fault| ground.can_have(*fault)).collect();
-        // In every other run nodes may serve for a while after they lose Redis.
-        let disconnected = Duration::from_secs(runs % 2);
+        // In every other run nodes may serve for a while after they lose Redis; not if the question is when they stop.
+        let disconnected = match ground {
+            Ground::Divided(_) => Duration::ZERO,
+            _ => Duration::from_secs(runs % 2),
+        };
         let left = time.saturating_sub(start.elapsed());
         let longest = if ground.is_cluster() { RUN_ON_A_CLUSTER } else { RUN };
         let length = if left.is_zero() { longest } else { longest.min(left) };

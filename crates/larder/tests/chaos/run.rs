@@ -46,6 +46,10 @@ const SNAPSHOT_AGE: Duration = Duration::from_secs(20);
 const TRACE: (usize, usize) = (50_000, 250);
 /// How often a soak reports its progress.
 const PROGRESS: Duration = Duration::from_secs(10);
+/// How long new nodes announce all on each primary of a cluster, and some time for them to start.
+const SETTLING: Duration = Duration::from_secs(65);
+/// The key of the ledger.
+pub(crate) const LEDGER: &str = "chaos::ledger";
 /// Longer than a server needs to start; the book is updated when it has started.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -54,12 +58,20 @@ const LONG: Duration = Duration::from_secs(60);
 pub(crate) struct Tally {
     pub(crate) reads: u64,
     pub(crate) moves: Moves,
+    /// For how long a former primary and the next one both took writes, in milliseconds: least and most.
+    both: Option<(i64, i64)>,
     counts: [u64; Fault::ALL.len()],
 }
 
 impl Tally {
     pub(crate) fn count(&self, fault: Fault) -> u64 {
         self.counts[fault as usize]
+    }
+
+    /// Two primaries both took writes for so many milliseconds; below zero, none did for a while.
+    fn record_both(&mut self, ms: i64) {
+        let (least, most) = self.both.unwrap_or((ms, ms));
+        self.both = Some((least.min(ms), most.max(ms)));
     }
 
     pub(crate) fn faults(&self) -> u64 {
@@ -72,7 +84,15 @@ impl fmt::Display for Tally {
         write!(f, "{} reads", self.reads)?;
         let injected = Fault::ALL.into_iter().filter(|fault| self.count(*fault) > 0);
         injected.into_iter().try_for_each(|fault| write!(f, ", {fault:?} {}", self.count(fault)))?;
-        if self.moves.done() > 0 { write!(f, ", {}", self.moves) } else { Ok(()) }
+        if self.moves.done() > 0 {
+            write!(f, ", {}", self.moves)?;
+        }
+        match self.both {
+            Some((least, most)) => {
+                write!(f, ", two primaries of a slot took writes for at most {least} to {most} ms")
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -96,7 +116,8 @@ impl Place {
 }
 
 pub(crate) struct Run {
-    runtime: Runtime,
+    /// The last nodes run on the last one.
+    runtimes: Vec<Runtime>,
     clients: Clients,
     places: Vec<Place>,
     ground: Ground,
@@ -107,28 +128,35 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn start(ground: Ground, disconnected: Duration, long: bool) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime with two threads");
+        let runtimes = ground.runtimes();
         let rng = Arc::new(Rng::new(RandomState::new().hash_one(0)));
         let place = |(node, memory_bytes)| Place { url: ground.url(node), memory_bytes, disconnected };
         let places: Vec<Place> = MEMORY_BYTES.into_iter().enumerate().map(place).collect();
         let nodes = Nodes::new(places.iter().map(|place| place.start_node(&rng)));
         let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, faulty: true, recovery: RECOVERY };
+        let mut book = Book::new(NODES, KEYS, terms);
+        if let Ground::Divided(divided) = &ground {
+            let names = redis_keys();
+            let at_risk = names[..KEYS].iter().map(|name| divided.is_far(name)).collect();
+            book.only_these_are_at_risk(at_risk, divided.is_far(LEDGER));
+        }
         let clients = Clients {
             nodes,
             trace: Arc::new(Trace::new(TRACE.0)),
-            book: Arc::new(Mutex::new(Book::new(NODES, KEYS, terms))),
+            book: Arc::new(Mutex::new(book)),
             pace: PACE,
             quiet: Arc::default(),
             keys: KEYS,
             rng,
         };
-        let mut run = Run { runtime, clients, places, ground, snapshot: Instant::now(), long };
+        let mut run = Run { runtimes, clients, places, ground, snapshot: Instant::now(), long };
         run.take_snapshot();
         run
+    }
+
+    /// The runtime of a node: of several the last one has the last node.
+    fn runtime(&self, node: usize) -> &Runtime {
+        &self.runtimes[(node + self.runtimes.len()).saturating_sub(NODES)]
     }
 
     fn take_snapshot(&mut self) {
@@ -147,10 +175,14 @@ impl Run {
         let end = Instant::now() + length;
         let callers = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let tasks: Vec<_> =
-            callers.map(|node| self.runtime.spawn(call(self.clients.clone(), node, end))).collect();
+            callers.map(|node| self.runtime(node).spawn(call(self.clients.clone(), node, end))).collect();
         let Clients { rng, trace, .. } = &self.clients;
         let moving = self.ground.mover();
         let moving = moving.map(|mover| Moving::start(mover, &redis_keys(), rng.clone(), trace.clone()));
+        if let Ground::Divided(_) = self.ground {
+            // Before that, nothing is confirmed while a primary is lost.
+            sleep(SETTLING);
+        }
         let before = tally.reads;
         let mut reported = Instant::now();
         while Instant::now() < end && !self.clients.is_over() {
@@ -161,7 +193,8 @@ impl Run {
                 if Instant::now() >= end || self.clients.is_over() {
                     break;
                 }
-                tally.counts[fault as usize] += u64::from(self.inject(fault, end));
+                let happened = self.inject(fault, end, tally);
+                tally.counts[fault as usize] += u64::from(happened);
                 sleep(self.clients.rng.ms(50..500));
                 tally.reads = before + self.clients.book().reads;
                 if reported.elapsed() >= PROGRESS {
@@ -174,7 +207,7 @@ impl Run {
             tally.moves += moving.end();
         }
         for task in tasks {
-            self.runtime.block_on(task).expect("no operation panics");
+            self.runtime(0).block_on(task).expect("no operation panics");
         }
         self.settle();
         tally.reads = before + self.clients.book().reads;
@@ -189,7 +222,7 @@ impl Run {
     }
 
     /// Injects one fault and records it in the book.
-    fn inject(&mut self, fault: Fault, end: Instant) -> bool {
+    fn inject(&mut self, fault: Fault, end: Instant, tally: &mut Tally) -> bool {
         let Clients { rng, trace, .. } = self.clients.clone();
         if rng.chance(300) || self.snapshot.elapsed() > SNAPSHOT_AGE {
             self.take_snapshot();
@@ -197,12 +230,23 @@ impl Run {
         let lasting = if self.long && rng.chance(200) { rng.ms(500..3_000) } else { rng.ms(20..500) };
         trace.note(|| format!("fault: {fault:?} begins, for {} ms if it lasts", lasting.as_millis()));
         self.harms(fault, Instant::now() + LONG);
-        let happened = match fault {
-            Fault::NodeLost => self.replace_node(rng.below(0..NODES as u64) as usize),
+        let happened = match (fault, &self.ground) {
+            (Fault::NodeLost, _) => self.replace_node(rng.below(0..NODES as u64) as usize),
+            (Fault::Partitioned, Ground::Divided(divided)) => {
+                let both = divided.cut_off(lasting, || {
+                    trace.note(|| "another primary has taken over".into());
+                    // What is executed from now on is not lost.
+                    self.clients.book().server_is_restored(Instant::now());
+                });
+                tally.record_both(both);
+                true
+            }
             _ => fault.inject(&mut self.ground, &rng, lasting),
         };
         self.clients.book().nodes_recover(Instant::now());
-        self.harms(fault, Instant::now());
+        if fault != Fault::Partitioned {
+            self.harms(fault, Instant::now());
+        }
         trace.note(|| format!("fault: {fault:?} is over"));
         if fault.loses_data() && self.long && end > Instant::now() + 2 * RECOVERY {
             self.be_quiet();
@@ -257,7 +301,7 @@ impl Run {
 /// The keys in Redis, with that of the ledger.
 fn redis_keys() -> Vec<String> {
     let keys = (0..KEYS).map(|key| format!("chaos:{}", Node::name(key)));
-    keys.chain(["chaos::ledger".into()]).collect()
+    keys.chain([LEDGER.into()]).collect()
 }
 
 /// One caller of one node.

@@ -24,6 +24,12 @@ const DEAD: usize = usize::MAX - 1;
 /// The name of an invalidation by tag.
 pub(crate) const TAG: &str = "invalidation of a tag";
 
+/// The name of an invalidation of everything.
+pub(crate) const CLEAR: &str = "clear";
+
+/// The name of an invalidation of a space.
+pub(crate) const CLEAR_OF_SPACE: &str = "clear of a space";
+
 /// The name of an add of a value without tags.
 pub(crate) const ADD_WITHOUT_TAG: &str = "add without a tag";
 
@@ -77,6 +83,8 @@ pub(crate) struct Book {
     recovering_until: Option<Instant>,
     /// Until when each node was disconnected or stopped, or did not run; `None` if it never was.
     harmed: Vec<Option<Instant>>,
+    /// Which keys a restored server may have lost, and whether the ledger; all if it is not known.
+    at_risk: Option<(Vec<bool>, bool)>,
     /// When each node was first called: until then it has not connected.
     called: Vec<Option<Instant>>,
     pub(crate) reads: u64,
@@ -101,6 +109,7 @@ impl Book {
             listened_before_restore: Vec::new(),
             recovering_until: None,
             harmed: vec![None; nodes],
+            at_risk: None,
             called: vec![None; nodes],
             reads: 0,
             violation: None,
@@ -151,6 +160,12 @@ impl Book {
     pub(crate) fn nodes_recover(&mut self, at: Instant) {
         self.harmed.iter_mut().flatten().for_each(|until| *until = at.min(*until));
         self.recovering_until = self.recovering_until.map(|until| until.min(at + self.terms.recovery));
+    }
+
+    /// Only a server with these keys, and with the ledger or not, is ever lost.
+    #[allow(dead_code, reason = "the checker has one server")]
+    pub(crate) fn only_these_are_at_risk(&mut self, keys: Vec<bool>, ledger: bool) {
+        self.at_risk = Some((keys, ledger));
     }
 
     /// A node has died. What it has not confirmed is lost with it. The node that takes its number is another one.
@@ -239,7 +254,7 @@ impl Book {
             // No node replays it.
             return false;
         }
-        if invalidation.node == DEAD && self.is_lost(invalidation) && !self.was_heard(ended.time) {
+        if invalidation.node == DEAD && self.is_lost(invalidation, read.key) && !self.was_heard(ended.time) {
             // No node replays it.
             return false;
         }
@@ -247,7 +262,7 @@ impl Book {
             // Also if it returned Err: it takes effect on its own node.
             return true;
         }
-        ok && read.began.time > self.holds_elsewhere_from(invalidation, read.node, ended.time)
+        ok && read.began.time > self.holds_elsewhere_from(invalidation, read, ended.time)
     }
 
     /// Of two concurrent writes either may be the last. A write that failed is still replayed.
@@ -259,9 +274,13 @@ impl Book {
         })
     }
 
-    /// Whether the server may have lost an invalidation.
-    fn is_lost(&self, invalidation: &Invalidation) -> bool {
-        self.restored.is_some_and(|restored| invalidation.began.time <= restored)
+    /// Whether the server may have lost an invalidation of a key.
+    fn is_lost(&self, invalidation: &Invalidation, key: usize) -> bool {
+        let is_at_risk = self.at_risk.as_ref().is_none_or(|(keys, ledger)| match invalidation.what {
+            TAG | CLEAR | CLEAR_OF_SPACE => *ledger,
+            _ => keys[key],
+        });
+        is_at_risk && self.restored.is_some_and(|restored| invalidation.began.time <= restored)
     }
 
     /// Whether some node listened when the server lost an invalidation: then that node has heard it, or knows that the
@@ -274,10 +293,10 @@ impl Book {
     }
 
     /// When an invalidation by one node takes effect on another.
-    fn holds_elsewhere_from(&self, invalidation: &Invalidation, reader: usize, ended: Instant) -> Instant {
-        let replayed = self.recovering_until.filter(|_| self.is_lost(invalidation));
+    fn holds_elsewhere_from(&self, invalidation: &Invalidation, read: Read, ended: Instant) -> Instant {
+        let replayed = self.recovering_until.filter(|_| self.is_lost(invalidation, read.key));
         let from = replayed.map_or(ended, |replayed| replayed.max(ended));
-        let may_be_lost = self.terms.faulty || self.harmed[reader].is_some();
+        let may_be_lost = self.terms.faulty || self.harmed[read.node].is_some();
         from + self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }
     }
 }

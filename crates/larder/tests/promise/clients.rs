@@ -1,7 +1,7 @@
 //! The callers of the nodes: the whole API, over an origin whose versions only grow. The book records the start and the
 //! end of each operation, and checks each value that is returned.
 
-use super::book::{ADD_WITHOUT_TAG, Book, Read, TAG, Value};
+use super::book::{ADD_WITHOUT_TAG, Book, CLEAR, CLEAR_OF_SPACE, Read, TAG, Value};
 use super::node::Node;
 use super::rng::Rng;
 use super::trace::Trace;
@@ -269,11 +269,11 @@ impl Clients {
         if self.rng.chance(500) {
             let level = self.rng.below(0..2) as usize;
             let number =
-                self.book().invalidation_begins(node, "clear of a space", |key| Node::level(key) >= level);
+                self.book().invalidation_begins(node, CLEAR_OF_SPACE, |key| Node::level(key) >= level);
             let (on, name) = (self.node(node), format!("clear of the space of level {level}"));
             return self.invalidated(number, node, None, &name, on.clear_space(level)).await;
         }
-        let number = self.book().invalidation_begins(node, "clear", |_| true);
+        let number = self.book().invalidation_begins(node, CLEAR, |_| true);
         let on = self.node(node);
         self.invalidated(number, node, None, "clear", on.clear()).await;
     }
