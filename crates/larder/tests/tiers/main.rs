@@ -1,6 +1,7 @@
 //! The tiers, one file per promise. A new test goes into the file of the promise that it proves, or into a new one.
 
 mod cluster;
+mod cluster_tls;
 mod coherence;
 mod commands;
 mod connections;

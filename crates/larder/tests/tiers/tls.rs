@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A certificate authority.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its certificate.
     root: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Authority {
+    pub(crate) fn new(name: &str) -> Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -36,8 +36,21 @@ impl Authority {
     /// A server with a certificate of this authority for `localhost`. `clients` is whether it demands certificates of
     /// clients: `yes` or `no`.
     fn server(&self, clients: &str) -> Option<(RedisServer, u16)> {
+        // The server has read its files once it replies.
+        self.with_certificate("localhost", clients, |options| {
+            RedisServer::start_with_port("--tls-port", options)
+        })
+    }
+
+    /// Starts servers with the options that have a certificate for this name. `clients` as above.
+    pub(crate) fn with_certificate<T>(
+        &self,
+        name: &str,
+        clients: &str,
+        start: impl FnOnce(&[&str]) -> T,
+    ) -> T {
         let folder = tempfile::tempdir().expect("a folder");
-        let (certificate, key) = self.sign("localhost");
+        let (certificate, key) = self.sign(name);
         let file = |name: &str, content: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, content).expect("a file");
@@ -47,11 +60,10 @@ impl Authority {
         let roots = file("roots.pem", &self.root);
         let certificates = ["--tls-cert-file", &certificate, "--tls-key-file", &key];
         let clients = ["--tls-ca-cert-file", &roots, "--tls-auth-clients", clients];
-        // The server has read its files once it replies.
-        RedisServer::start_with_port("--tls-port", &[certificates, clients].concat())
+        start(&[certificates, clients].concat())
     }
 
-    fn roots(&self) -> RedisTls {
+    pub(crate) fn roots(&self) -> RedisTls {
         RedisTls::new().with_root_certificates(self.root.clone())
     }
 }
@@ -61,7 +73,7 @@ fn url(port: u16) -> String {
 }
 
 /// A node, and the errors that it reports.
-fn node(url: String, tls: RedisTls) -> (Cache, Arc<Mutex<Vec<String>>>) {
+pub(crate) fn node(url: String, tls: RedisTls) -> (Cache, Arc<Mutex<Vec<String>>>) {
     node_with_timeout(url, tls, Duration::from_secs(5))
 }
 

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo,
-    PushKind, RedisError, Value,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, Pipeline, ProtocolVersion, PushInfo, PushKind,
+    RedisError, Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -29,6 +29,8 @@ pub(super) struct Address {
     info: ConnectionInfo,
     /// Those that know where the server is.
     sentinels: Option<Sentinels>,
+    #[cfg(feature = "tls")]
+    names: super::tls::OtherNames,
     expected: Mode,
     credentials: CredentialsSource,
     network: Option<Arc<dyn Network>>,
@@ -91,6 +93,8 @@ impl Address {
         Ok(Address {
             info: with_certificates(info, options)?,
             sentinels,
+            #[cfg(feature = "tls")]
+            names: super::tls::OtherNames::default(),
             expected,
             credentials: options.credentials.clone(),
             network: options.network.clone(),
@@ -99,6 +103,13 @@ impl Address {
             accepted: Mutex::new(None),
             demotions: AtomicU32::new(0),
         })
+    }
+
+    /// Also accepts a certificate for one of these hosts, if the address has none but a number.
+    #[cfg(feature = "tls")]
+    pub(super) fn or_named(mut self, hosts: impl Iterator<Item = String>) -> Self {
+        self.names = super::tls::OtherNames::new(hosts);
+        self
     }
 
     pub(super) fn accepted(&self) -> Option<ServerId> {
@@ -213,8 +224,10 @@ impl Address {
         if let Some(network) = &self.network {
             return Ok((network::connect(network, &info, config).await?, place));
         }
-        let client = Client::open(info).map_err(|error| self.failed(&error))?;
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+        #[cfg(feature = "tls")]
+        let connection = self.names.connect(info, &config).await;
+        #[cfg(not(feature = "tls"))]
+        let connection = super::exchange::connect(info, &config).await;
         match (connection.map_err(|error| self.failed(&error)), place) {
             (Ok(connection), place) => Ok((connection, place)),
             (Err(TierError::NoReply(reason)), Some((host, port))) => {
@@ -237,7 +250,7 @@ impl Address {
     /// Why a connection was not opened.
     fn failed(&self, error: &RedisError) -> TierError {
         #[cfg(feature = "tls")]
-        if let Some(reason) = super::tls::explain(self.info.addr(), error) {
+        if let Some(reason) = super::tls::explain(self.info.addr(), &self.names, error) {
             return TierError::Unusable(reason);
         }
         let is_closed = error.is_connection_dropped() && !error.is_connection_refusal();

@@ -1,8 +1,8 @@
-//! Commands and replies on one connection, and why there are none.
+//! One connection: how it is opened, commands and replies on it, and why there are none.
 
 use crate::tier::TierError;
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, Pipeline, RedisError, Value};
 
 /// Why a pipeline has no replies.
 #[derive(Debug)]
@@ -29,6 +29,14 @@ impl From<Failed> for TierError {
             Failed::TimedOut(reason) => TierError::NoReply(reason),
         }
     }
+}
+
+/// Opens a connection.
+pub(super) async fn connect(
+    info: ConnectionInfo,
+    config: &AsyncConnectionConfig,
+) -> Result<MultiplexedConnection, RedisError> {
+    Client::open(info)?.get_multiplexed_async_connection_with_config(config).await
 }
 
 pub(super) async fn send(

@@ -3,7 +3,15 @@
 //! The client library builds its TLS configuration from the crypto provider of the process and panics without one. So the
 //! provider and the certificates are checked when the cache is built.
 
-use redis::{Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates};
+use super::exchange::connect;
+use super::sentinel::at;
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::io::AsyncDNSResolver;
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, RedisError, RedisFuture,
+    TlsCertificates,
+};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,6 +19,7 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The certificates for a `rediss://` address. Without any, the server's certificate must be signed by a root of the
@@ -103,9 +112,84 @@ fn crypto_provider() -> Result<Arc<CryptoProvider>, String> {
     })
 }
 
+/// The hosts of the servers that were configured, where one of them has announced this one. If it has announced a number, the
+/// certificate may be for the name of one of them.
+#[derive(Debug, Default)]
+pub(super) struct OtherNames {
+    hosts: Vec<String>,
+    /// The one that the last certificate was for.
+    last: Mutex<Option<String>>,
+}
+
+/// Finds every host at one address.
+struct At(SocketAddr);
+
+impl AsyncDNSResolver for At {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        _: &'b str,
+        _: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        Box::pin(async { Ok(Box::new(std::iter::once(self.0)) as Box<_>) })
+    }
+}
+
+impl OtherNames {
+    pub(super) fn new(hosts: impl Iterator<Item = String>) -> Self {
+        OtherNames { hosts: hosts.collect(), last: Mutex::new(None) }
+    }
+
+    /// Connects to an address, whose host or one of these names must be that of the certificate.
+    pub(super) async fn connect(
+        &self,
+        info: ConnectionInfo,
+        config: &AsyncConnectionConfig,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let address = match info.addr() {
+            ConnectionAddr::TcpTls { host, port, .. } => {
+                host.parse().ok().map(|ip| SocketAddr::new(ip, *port))
+            }
+            _ => None,
+        };
+        let Some(address) = address else { return connect(info, config).await };
+        let by_name = async |host: &String| {
+            let info = info.clone().set_addr(at(info.addr(), (host.clone(), address.port())));
+            connect(info, &config.clone().set_dns_resolver(At(address))).await
+        };
+        let last = self.last.lock().clone();
+        if let Some(host) = &last
+            && let Ok(connection) = by_name(host).await
+        {
+            return Ok(connection);
+        }
+        let mut connection = connect(info.clone(), config).await;
+        for host in self.hosts.iter().filter(|host| host.parse::<IpAddr>().is_err()) {
+            if !connection.as_ref().is_err_and(is_for_another_name) {
+                break;
+            }
+            connection = by_name(host).await;
+            if connection.is_ok() {
+                *self.last.lock() = Some(host.clone());
+            }
+        }
+        connection
+    }
+}
+
+/// Whether the certificate is a valid one for another host.
+fn is_for_another_name(error: &RedisError) -> bool {
+    matches!(
+        tls_error(error),
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        ))
+    )
+}
+
 /// What a failed connection to this address means, and what to do, if TLS is the reason.
-pub(super) fn explain(address: &ConnectionAddr, error: &RedisError) -> Option<String> {
+pub(super) fn explain(address: &ConnectionAddr, names: &OtherNames, error: &RedisError) -> Option<String> {
     let ConnectionAddr::TcpTls { host, .. } = address else { return None };
+    let is_announced = !names.hosts.is_empty() && !names.hosts.contains(host);
     let error = tls_error(error)?;
     let advice = match error {
         // A root of the same name with another key.
@@ -113,6 +197,12 @@ pub(super) fn explain(address: &ConnectionAddr, error: &RedisError) -> Option<St
             "no trusted root signed the server's certificate: give its root to RedisTls::with_root_certificates"
                 .into()
         }
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) if is_announced => format!(
+            "the server that is announced as {host} has a certificate for another name: announce that with \
+             cluster-announce-hostname and cluster-preferred-endpoint-type"
+        ),
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => format!("the server's certificate is not for {host}: use a name of the certificate as the host"),

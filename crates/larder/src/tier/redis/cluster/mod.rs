@@ -98,7 +98,11 @@ impl Cluster {
     }
 
     fn address(&self, info: ConnectionInfo) -> Result<Address, String> {
-        Address::new(info, None, Mode::Member, &self.options)
+        let address = Address::new(info, None, Mode::Member, &self.options)?;
+        // A server may announce an address, and have a certificate for a name.
+        #[cfg(feature = "tls")]
+        let address = address.or_named(self.seeds.iter().map(|seed| sentinel::place_of(seed.addr()).0));
+        Ok(address)
     }
 
     fn map(&self) -> Arc<SlotMap> {
