@@ -4,7 +4,12 @@ use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
 use larder::{Cache, View};
 use larder_testkit::{RedisServer, Sentinels, eventually, within};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata};
 
 /// A node with a short `max_lag`.
 fn behind(url: String) -> Cache {
@@ -132,4 +137,60 @@ async fn password_of_sentinels_is_another_one() {
         "a wrong password reaches nobody"
     );
     follows(&right, sentinels.primary()).await;
+}
+
+/// Keeps the warnings that are logged on a thread.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut lines = self.0.lock().expect("no panic");
+        event.record(&mut |_: &Field, value: &dyn Debug| lines.push(format!("{value:?}")));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Then a minority promotes another server while a majority finds the primary up.
+#[tokio::test]
+async fn quorum_below_a_majority_confirms_nothing_and_the_log_says_so() {
+    let Some(sentinels) = Sentinels::start() else { return };
+    let set_quorum = |quorum| {
+        for sentinel in 0..3 {
+            assert_eq!(sentinels.ask(sentinel, &format!("SENTINEL SET shop quorum {quorum}")), "+OK\r\n");
+        }
+    };
+    set_quorum(1);
+    let warnings = Warnings::default();
+    let _logging = tracing::subscriber::set_default(warnings.clone());
+    let cache = behind(sentinels.url());
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1);
+    let reason = "the quorum of the sentinels is 1; the fence needs 2, a majority: \
+                  memory is never trusted, and no invalidation is confirmed";
+    let is_about_it = |line: &String| line.contains(reason);
+    let count = || warnings.0.lock().expect("no panic").iter().filter(|line| is_about_it(line)).count();
+    view.delete("k").await.queued();
+    eventually("memory, which was empty, needs a proof", async || !cache.coherence().memory_trusted).await;
+    for _ in 0..3 {
+        view.delete("k").await.queued();
+        let coherence = cache.coherence();
+        assert!(!coherence.memory_trusted && coherence.pending_invalidations > 0, "{coherence:?}");
+    }
+    assert_eq!(count(), 1, "once: {:?}", warnings.0);
+    set_quorum(2);
+    eventually("the deletion is confirmed", async || cache.coherence().pending_invalidations == 0).await;
+    eventually("memory is trusted", async || cache.coherence().memory_trusted).await;
 }
