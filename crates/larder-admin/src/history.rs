@@ -1,6 +1,6 @@
 //! What the parts did in the last hour: the activity of each tier in intervals of five seconds, and events. It is kept
 //! here, and not by the page, so that a page that is opened after an incident still shows it. A thread of `routes::state`
-//! takes the samples.
+//! takes a sample every second: a failover may last two seconds only.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,9 @@ use crate::moment::Moment;
 use crate::parts::degradation::Degradation;
 use crate::parts::sample::{PartSample, State, Tier};
 
-pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
+/// The time between two samples.
+pub(crate) const SAMPLED_EVERY: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(5);
 /// An hour.
 const MAX_INTERVALS: usize = 720;
 const MAX_EVENTS: usize = 200;
@@ -34,6 +36,14 @@ pub(crate) struct Records {
     /// The last sample, and its time.
     parts: Vec<PartTotals>,
     sampled_at: Option<Instant>,
+    interval_start: Option<IntervalStart>,
+}
+
+/// The tiers of each part when the present interval began.
+#[derive(Debug)]
+struct IntervalStart {
+    at: Instant,
+    parts: Vec<(String, Vec<TierTotals>)>,
 }
 
 /// What the tiers did between two samples.
@@ -77,7 +87,7 @@ struct PartTotals {
     state: State,
     restarts: u64,
     degradations: Vec<Degradation>,
-    tiers: Vec<TierTotals>,
+    servers: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -99,7 +109,7 @@ impl PartTotals {
             state: sample.state,
             restarts: sample.restarts,
             degradations: sample.degradations.clone(),
-            tiers: sample.tiers.iter().map(TierTotals::of).collect(),
+            servers: sample.servers.clone(),
         }
     }
 
@@ -118,8 +128,8 @@ impl PartTotals {
         Some(failure.map_or_else(|| happened.clone(), |failure| format!("{happened}: {failure}")))
     }
 
-    /// The events of what the part lacks, or has again, since an earlier sample.
-    fn degradations_since(&self, earlier: Option<&PartTotals>) -> Vec<String> {
+    /// The events of what the part lacks, or has again, since an earlier sample, which was taken so long ago.
+    fn degradations_since(&self, earlier: Option<&PartTotals>, ago: Duration) -> Vec<String> {
         let before = earlier.map_or(&[][..], |earlier| &earlier.degradations);
         let is_new = |own: &&Degradation| before.iter().all(|known| known.name != own.name);
         let is_over = |known: &&Degradation| self.degradations.iter().all(|own| own.name != known.name);
@@ -127,9 +137,25 @@ impl PartTotals {
         let over = before.iter().filter(is_over);
         let begun = begun.map(|own| format!("degraded by {}: {}", own.name, own.meaning));
         let over = over.map(|known| {
-            format!("no longer degraded by {}, after {} s", known.name, known.lasting.as_secs())
+            format!("no longer degraded by {}, after {} s", known.name, (known.lasting + ago).as_secs())
         });
         begun.chain(over).collect()
+    }
+
+    /// The event of other servers behind the part than in an earlier sample. One that knows none has nothing to compare.
+    fn servers_since(&self, earlier: &PartTotals) -> Option<String> {
+        let (now, then) = (&self.servers, &earlier.servers);
+        let missing = |from: &[String], of: &[String]| {
+            from.iter().filter(|own| !of.contains(own)).cloned().collect::<Vec<_>>().join(", ")
+        };
+        let (new, gone) = (missing(now, then), missing(then, now));
+        match (new.as_str(), gone.as_str()) {
+            _ if now.is_empty() || then.is_empty() => None,
+            ("", "") => None,
+            (new, "") => Some(format!("uses {new} too")),
+            ("", gone) => Some(format!("does not use {gone} any more")),
+            (new, gone) => Some(format!("uses {new} instead of {gone}")),
+        }
     }
 }
 
@@ -177,42 +203,62 @@ impl History {
         self.records().add_event(Moment::now().wall, part, text.into());
     }
 
-    /// Adds a sample: the interval that it ends, and what has happened to the parts meanwhile.
+    /// Adds a sample: what has happened to the parts since the last one, and the interval, if it ends.
     pub(crate) fn record(&self, parts: &[PartSample], at: Moment) {
         let mut records = self.records();
+        let ago =
+            records.sampled_at.map_or(Duration::ZERO, |then| at.instant.saturating_duration_since(then));
         let totals: Vec<PartTotals> = parts.iter().map(PartTotals::of).collect();
-        let mut tiers = Vec::new();
         let mut events = Vec::new();
         for (part, now) in parts.iter().zip(&totals) {
             let then = records.parts.iter().find(|then| then.name == now.name);
-            let degradations = now.degradations_since(then);
+            let degradations = now.degradations_since(then, ago);
             events.extend(degradations.into_iter().map(|text| (now.name.clone(), text)));
             let Some(then) = then else { continue };
-            let change = now.change_since(then, part.sample.last_failure.as_deref());
-            events.extend(change.map(|text| (now.name.clone(), text)));
-            for tier in &now.tiers {
-                let earlier = then.tiers.iter().find(|earlier| earlier.tier == tier.tier);
-                tiers.extend(earlier.and_then(|earlier| tier.since(earlier, &now.name)));
-            }
+            let changes =
+                [now.servers_since(then), now.change_since(then, part.sample.last_failure.as_deref())];
+            events.extend(changes.into_iter().flatten().map(|text| (now.name.clone(), text)));
         }
         for (part, text) in events {
             records.add_event(at.wall, &part, text);
         }
-        let started_at = records.sampled_at.replace(at.instant);
-        records.parts = totals;
-        if let Some(started_at) = started_at {
-            if records.intervals.len() == MAX_INTERVALS {
-                records.intervals.pop_front();
-            }
-            records.last += 1;
-            let number = records.last;
-            let length = at.instant.saturating_duration_since(started_at);
-            records.intervals.push_back(Interval { number, ended: at.instant, length, tiers });
-        }
+        (records.parts, records.sampled_at) = (totals, Some(at.instant));
+        records.end_interval(parts, at.instant);
     }
 }
 
 impl Records {
+    /// Adds the interval that ends now, if it has its length, and begins the next one.
+    fn end_interval(&mut self, parts: &[PartSample], now: Instant) {
+        let length = |start: &IntervalStart| now.saturating_duration_since(start.at);
+        if self.interval_start.as_ref().is_some_and(|start| length(start) < INTERVAL) {
+            return;
+        }
+        let totals = parts.iter().map(|part| {
+            (part.name.clone(), part.sample.tiers.iter().map(TierTotals::of).collect::<Vec<_>>())
+        });
+        let totals: Vec<_> = totals.collect();
+        if let Some(start) = &self.interval_start {
+            let mut activities = Vec::new();
+            for (part, tiers) in &totals {
+                let then = start.parts.iter().find(|(name, _)| name == part);
+                let then = then.map_or(&[][..], |(_, tiers)| tiers);
+                for tier in tiers {
+                    let earlier = then.iter().find(|earlier| earlier.tier == tier.tier);
+                    activities.extend(earlier.and_then(|earlier| tier.since(earlier, part)));
+                }
+            }
+            let length = length(start);
+            if self.intervals.len() == MAX_INTERVALS {
+                self.intervals.pop_front();
+            }
+            self.last += 1;
+            let number = self.last;
+            self.intervals.push_back(Interval { number, ended: now, length, tiers: activities });
+        }
+        self.interval_start = Some(IntervalStart { at: now, parts: totals });
+    }
+
     fn add_event(&mut self, at: f64, part: &str, text: String) {
         if self.events.len() == MAX_EVENTS {
             self.events.pop_front();
@@ -278,7 +324,7 @@ mod tests {
     fn history_has_a_bound() {
         let history = History::default();
         for n in 0..MAX_INTERVALS + 10 {
-            history.record(&[], after(n as u64));
+            history.record(&[], after(5 * n as u64));
             history.add_event("part", "x".repeat(MAX_TEXT * 2));
         }
         let records = history.records();
@@ -290,14 +336,44 @@ mod tests {
     fn begin_and_end_of_a_degradation_are_events() {
         let (history, registry) = (History::default(), Registry::new());
         let lost = Degradation::new("redis", "every fetch loads").lasting(Duration::from_secs(7));
-        for degradations in [vec![], vec![lost.clone()], vec![lost], vec![]] {
+        for (degradations, at) in [(vec![], 1), (vec![lost.clone()], 2), (vec![lost], 3), (vec![], 4)] {
             let sample = Sample { degradations, ..Sample::running() };
+            registry.register("shop", "cache", move || sample.clone());
+            history.record(&registry.sample(), after(at));
+        }
+        let records = history.records();
+        let texts: Vec<_> = records.events.iter().map(|event| event.text.as_str()).collect();
+        assert_eq!(texts, ["degraded by redis: every fetch loads", "no longer degraded by redis, after 8 s"]);
+    }
+
+    #[test]
+    fn other_servers_are_events() {
+        let (history, registry) = (History::default(), Registry::new());
+        for servers in [&[][..], &["a:1", "b:1"], &["c:1", "b:1"], &["b:1", "c:1", "d:1"], &["b:1"], &[]] {
+            let servers = servers.iter().map(|&server| server.to_owned()).collect();
+            let sample = Sample { servers, ..Sample::running() };
             registry.register("shop", "cache", move || sample.clone());
             history.record(&registry.sample(), after(1));
         }
         let records = history.records();
         let texts: Vec<_> = records.events.iter().map(|event| event.text.as_str()).collect();
-        assert_eq!(texts, ["degraded by redis: every fetch loads", "no longer degraded by redis, after 7 s"]);
+        let expected = ["uses c:1 instead of a:1", "uses d:1 too", "does not use c:1, d:1 any more"];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn interval_ends_after_five_seconds_and_an_event_after_one() {
+        let (history, registry) = (History::default(), Registry::new());
+        for second in 0..=10 {
+            let degradations = (second == 7).then(|| Degradation::new("redis", "lost")).into_iter().collect();
+            let sample = Sample { degradations, ..Sample::running() };
+            registry.register("shop", "cache", move || sample.clone());
+            history.record(&registry.sample(), after(second));
+        }
+        let records = history.records();
+        assert_eq!(records.intervals.iter().map(|one| one.length.as_secs()).collect::<Vec<_>>(), [5, 5]);
+        let texts: Vec<_> = records.events.iter().map(|event| event.text.as_str()).collect();
+        assert_eq!(texts, ["degraded by redis: lost", "no longer degraded by redis, after 1 s"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #[path = "tiers/responses.rs"]
 mod responses;
 
+use axum::Router;
 use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Request, StatusCode};
@@ -24,9 +25,12 @@ fn registered() -> (Cache, Registry) {
 }
 
 async fn stats(registry: Registry) -> serde_json::Value {
-    let request =
-        Request::get("/api/stats").header(HOST, "localhost").body(Body::empty()).expect("a request");
-    let response = larder_admin::router(registry).oneshot(request).await.expect("infallible");
+    json(&larder_admin::router(registry), "/api/stats").await
+}
+
+async fn json(router: &Router, path: &str) -> serde_json::Value {
+    let request = Request::get(path).header(HOST, "localhost").body(Body::empty()).expect("a request");
+    let response = router.clone().oneshot(request).await.expect("infallible");
     let body = response.into_body().collect().await.expect("a body").to_bytes();
     serde_json::from_slice(&body).expect("JSON")
 }
@@ -91,6 +95,40 @@ async fn lost_primary_of_a_cluster_is_named() {
     .await;
     cluster.resume(1);
     eventually("it is back", async || metric(&registry, "larder_coherent").await == Some(1.0)).await;
+}
+
+/// The page named neither the new primary nor, if it took less than five seconds, that anything had happened.
+#[tokio::test(flavor = "current_thread")]
+async fn primary_that_replaces_another_is_an_event() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).redis(cluster.url()).build();
+    let cache = cache.expect("valid options");
+    let registry = Registry::new();
+    registry.register_cache("shop", &cache);
+    let router = larder_admin::router(registry.clone());
+    let prices: View<str, u32> = cache.view("price");
+    assert_eq!(prices.write("apple", 42).await.ok(), Some(Reach::Everywhere));
+    let lost = cluster.owner_of("apple");
+    let replica = cluster.replica_of(lost);
+    let [lost_address, new_address] =
+        [lost, replica].map(|server| format!("127.0.0.1:{}", cluster.port(server)));
+    eventually("the page has the primaries", async || {
+        stats(registry.clone()).await["parts"][0]["notes"]["primaries"].to_string().contains(&lost_address)
+    })
+    .await;
+    // A sample that knows them.
+    eventually("a sample is taken", async || json(&router, "/api/history").await["intervals"][0].is_object())
+        .await;
+    cluster.kill(lost);
+    eventually("the other one is an event", async || {
+        let events = json(&router, "/api/history").await["events"].to_string();
+        events.contains(&format!("uses {new_address} instead of {lost_address}"))
+    })
+    .await;
+    eventually("the page has it", async || {
+        stats(registry.clone()).await["parts"][0]["notes"]["primaries"].to_string().contains(&new_address)
+    })
+    .await;
 }
 
 /// It looked as if the node had lost Redis, or could not tell.

@@ -51,6 +51,9 @@ pub struct Sample {
     pub state: State,
     /// What it needs and does not have now.
     pub degradations: Vec<Degradation>,
+    /// The addresses of the servers that the part uses now, as far as it knows them. Others than in the sample before are an
+    /// event of the history.
+    pub servers: Vec<String>,
     /// The number of restarts since the start of the process.
     pub restarts: u64,
     /// Why it was restarted last, in one sentence.

@@ -56,6 +56,8 @@ impl Sample {
                 .notes
                 .extend(coherence_in_words(&coherence).map(|words| ("coherence", words.to_owned()))),
         }
+        sample.notes.extend(primaries_in_words(&coherence.primaries).map(|words| ("primaries", words)));
+        sample.servers.extend(coherence.primaries.iter().map(|primary| primary.address.clone()));
         let tags = stats
             .top_tags
             .iter()
@@ -182,22 +184,42 @@ fn pending(coherence: &Coherence) -> String {
 
 /// Some primaries of a cluster are lost: the others answer.
 fn lost_primaries(coherence: &Coherence) -> Degradation {
-    let age = |primary: &Primary| primary.proof_age.unwrap_or(Duration::MAX);
+    let primary = |own: &Primary| (own.address.clone(), own.proof_age);
+    let primaries: Vec<_> = coherence.primaries.iter().map(primary).collect();
+    let meaning = lost_in_words(&primaries, coherence.proof_age);
+    Degradation::new("redis", meaning + &pending(coherence)).lasting(coherence.proof_age)
+}
+
+/// Which primaries are lost, from their addresses and the times since their last proofs, and the time since all were proved.
+fn lost_in_words(primaries: &[(String, Option<Duration>)], proof_age: Duration) -> String {
+    let age = |primary: &(_, Option<Duration>)| primary.1.unwrap_or(Duration::MAX);
+    let count = primaries.len();
+    // One that replaces another is proved, and its announcements are not.
+    if primaries.iter().all(|primary| age(primary).saturating_add(PROOF_SPREAD) < proof_age) {
+        return format!(
+            "all {count} primaries answer again: memory is compared with them until nothing can be missed"
+        );
+    }
     // The others were proved later.
-    let latest = coherence.primaries.iter().map(age).min().unwrap_or_default();
-    let is_lost = |primary: &&Primary| age(primary) > latest.saturating_add(PROOF_SPREAD);
-    let lost: Vec<_> = coherence.primaries.iter().filter(is_lost).collect();
+    let latest = primaries.iter().map(age).min().unwrap_or_default();
+    let is_lost = |primary: &&_| age(primary) > latest.saturating_add(PROOF_SPREAD);
+    let lost: Vec<_> = primaries.iter().filter(is_lost).collect();
     let who = match &lost[..] {
         // All are: none was proved later.
         [] => "the primaries of the cluster do not answer".to_owned(),
-        [one] => format!("1 of {} primaries does not answer, {}", coherence.primaries.len(), one.address),
-        some => format!("{} of {} primaries do not answer", some.len(), coherence.primaries.len()),
+        [(address, _)] => format!("1 of {count} primaries does not answer, {address}"),
+        some => format!("{} of {count} primaries do not answer", some.len()),
     };
-    let meaning = format!(
-        "{who}: memory is compared with the others before it is served, and keys of a lost primary load from the origin{}",
-        pending(coherence)
-    );
-    Degradation::new("redis", meaning).lasting(coherence.proof_age)
+    format!(
+        "{who}: memory is compared with the others before it is served, and keys of a lost primary load from the origin"
+    )
+}
+
+/// The primaries of a cluster, with their slots.
+fn primaries_in_words(primaries: &[Primary]) -> Option<String> {
+    let word = |primary: &Primary| format!("{} with {} slots", primary.address, primary.slots);
+    let words: Vec<_> = primaries.iter().map(word).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// What the coherence mode means; `None` without Redis, and where a degradation says it.
@@ -255,5 +277,28 @@ impl Purger for CachePurger {
 
     fn targets(&self) -> &[TargetKind] {
         &[TargetKind::Tag, TargetKind::All]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meaning(ages: [u64; 3], proof_age: u64) -> String {
+        let primary = |age: u64, port: u16| (format!("127.0.0.1:{port}"), Some(Duration::from_millis(age)));
+        let primaries: Vec<_> = ages.into_iter().zip(1..).map(|(age, port)| primary(age, port)).collect();
+        lost_in_words(&primaries, Duration::from_millis(proof_age))
+    }
+
+    /// While another primary took over, the page said for a moment that none answers.
+    #[test]
+    fn primaries_that_answer_again_are_not_said_to_be_lost() {
+        assert!(
+            meaning([2_300, 100, 120], 2_300).starts_with("1 of 3 primaries does not answer, 127.0.0.1:1: ")
+        );
+        assert!(
+            meaning([2_300, 2_250, 2_280], 2_300).starts_with("the primaries of the cluster do not answer: ")
+        );
+        assert!(meaning([100, 120, 90], 2_300).starts_with("all 3 primaries answer again: "));
     }
 }

@@ -139,8 +139,8 @@ mod tests {
             let lookups = [("hit", 0), ("error", n), ("skipped", 14 * n), ("unreadable", 2 * n)];
             Sample::running().tier(Tier::new("redis").lookups(lookups))
         });
-        for _ in 0..2 {
-            history.record(&registry.sample(), now);
+        for at in [now.before(Duration::from_secs(5)), now] {
+            history.record(&registry.sample(), at);
         }
         let records = history.records();
         let view = serde_json::to_value(HistoryView::new(&records, 0, now)).unwrap();

@@ -73,7 +73,7 @@ impl Admin {
         self
     }
 
-    /// The router. The uptime starts here, and a thread that samples the parts every five seconds until the router is
+    /// The router. The uptime starts here, and a thread that samples the parts every second until the router is
     /// dropped.
     pub fn router(self) -> Router {
         let inner = Arc::new(Inner {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 
-use crate::history::{History, INTERVAL};
+use crate::history::{History, SAMPLED_EVERY};
 use crate::moment::Moment;
 use crate::parts::registry::Registry;
 use crate::token::Token;
@@ -38,7 +38,7 @@ pub(crate) fn start_sampling(state: Weak<Inner>) {
         while let Some(state) = state.upgrade() {
             state.history.record(&state.registry.sample(), Moment::now());
             drop(state);
-            thread::sleep(INTERVAL);
+            thread::sleep(SAMPLED_EVERY);
         }
     };
     _ = thread::Builder::new().name("larder-history".to_owned()).spawn(sample);
