@@ -3,7 +3,9 @@
 //! The page is self-contained: it has no scripts, loads no fonts, and makes no requests.
 
 mod chart;
+mod curves;
 mod documents;
+mod model;
 mod tables;
 
 use crate::result::grid;
@@ -71,8 +73,9 @@ fn page(files: &[ResultFile]) -> String {
 
 fn suite(file: &ResultFile) -> String {
     let workloads: String = file.workloads().into_iter().map(|name| workload(file, name)).collect();
+    let curves = curves::of(file);
     format!(
-        "<section><h2>Suite {}</h2>{}{}{workloads}</section>\n",
+        "<section><h2>Suite {}</h2>{}{}{curves}{workloads}</section>\n",
         escape(&file.suite),
         conditions(file),
         verdicts(file)

@@ -8,6 +8,7 @@ mod hit_ratio;
 mod http;
 mod links;
 pub(crate) mod quick;
+mod scale;
 mod server;
 mod target;
 mod tiers;
@@ -96,6 +97,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &engine::Engine,
     &hit_ratio::HitRatio,
     &tiers::Tiers,
+    &scale::Scale,
     &http::Http,
     &server::Server,
     &server::Stalls,

@@ -62,6 +62,10 @@ impl Cluster {
         self.servers.iter().map(|(_, port)| url_of(*port))
     }
 
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &RedisServer> {
+        self.servers.iter().map(|(server, _)| server)
+    }
+
     /// The number of the server that owns the slot of a key.
     pub(crate) fn owner_of(&self, key: &str) -> Result<usize> {
         let reply = self.servers[0].0.command(&format!("CLUSTER KEYSLOT {key}"))?;

@@ -1,6 +1,7 @@
 //! The tables of results in the Markdown pages, each between two markers: generated from the files in `docs/results`.
 
 mod figures;
+mod scale;
 mod stale;
 
 use super::documents;
@@ -11,11 +12,14 @@ use anyhow::{Context, Result, ensure};
 type Generator = fn(&[ResultFile]) -> Result<String>;
 
 /// The names of the tables in the markers `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-const TABLES: [(&str, Generator); 4] = [
+const TABLES: [(&str, Generator); 7] = [
     ("headline", figures::headline),
     ("figures", figures::all),
     ("stale", stale::table),
     ("documents", documents::tables),
+    ("scale-constants", scale::constants),
+    ("scale-model", scale::model),
+    ("scale-measured", scale::measured),
 ];
 
 /// The page with the tables of these results in place of those that it has.
