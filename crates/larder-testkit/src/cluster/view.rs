@@ -102,6 +102,16 @@ impl Cluster {
         self.owner(slot_of(key))
     }
 
+    /// The middle of the longest range of slots that a server owns. A slot that was moved there by itself is none of that.
+    ///
+    /// # Panics
+    /// If it owns none.
+    pub fn slot_of_range(&self, server: usize) -> u16 {
+        let longest = self.own_line(server).slots.into_iter().max_by_key(|(first, last)| last - first);
+        let (first, last) = longest.expect("it owns slots");
+        first + (last - first) / 2
+    }
+
     fn claimant(&self, slot: u16) -> Option<usize> {
         let lines = self.answering().map(|server| (server, self.own_line(server)));
         let claims = lines.filter(|(_, line)| line.is_primary() && line.owns(slot));

@@ -89,7 +89,7 @@ impl Ground {
             Ground::Sentinels(sentinels) => sentinels.kill_primary(),
             Ground::Cluster(cluster) => {
                 let primary = any_primary(cluster, rng);
-                let slot = slot_of_key_at(cluster, primary, rng);
+                let slot = cluster.slot_of_range(primary);
                 cluster.kill(primary);
                 cluster.next_owner(slot, primary);
                 cluster.restart(primary);
@@ -105,7 +105,7 @@ impl Ground {
             Ground::Sentinels(sentinels) => sentinels.stop_primary(lasting),
             Ground::Cluster(cluster) => {
                 let primary = any_primary(cluster, rng);
-                let slot = slot_of_key_at(cluster, primary, rng);
+                let slot = cluster.slot_of_range(primary);
                 cluster.pause(primary);
                 cluster.next_owner(slot, primary);
                 sleep(lasting);
@@ -168,11 +168,4 @@ impl Ground {
 fn any_primary(cluster: &Cluster, rng: &Rng) -> usize {
     let primaries: Vec<_> = cluster.servers().filter(|server| cluster.is_primary(*server)).collect();
     primaries[rng.below(0..primaries.len() as u64) as usize]
-}
-
-/// A slot that this primary owns.
-fn slot_of_key_at(cluster: &Cluster, primary: usize, rng: &Rng) -> u16 {
-    let first = rng.below(0..16_384) as u16;
-    let mut slots = (0..16_384).map(|step| (first + step) % 16_384);
-    slots.find(|slot| cluster.owner(*slot) == primary).expect("a primary owns slots")
 }
