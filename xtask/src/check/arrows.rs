@@ -40,8 +40,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["larder-process"]),
 ];
 
-/// The first crate may use the second in an example.
-const EXAMPLE: (&str, &str) = ("larder", "larder-admin");
+/// The first crate may use the second in an example, or for the simulated servers of its checker.
+const IN_TESTS: [(&str, &str); 2] = [("larder", "larder-admin"), ("larder", "larder-resp")];
 
 /// The crate that only tests may use.
 const TESTS_ONLY: &str = "larder-testkit";
@@ -61,7 +61,10 @@ pub(super) fn check(metadata: &Value) -> Vec<String> {
             // A crate may have itself as a dev-dependency, to enable more features in tests. The derives are tested
             // with the crate that re-exports them.
             let is_exception = for_tests
-                && (used == TESTS_ONLY || used == name || name == "larder-derive" || (name, used) == EXAMPLE);
+                && (used == TESTS_ONLY
+                    || used == name
+                    || name == "larder-derive"
+                    || IN_TESTS.contains(&(name, used)));
             if in_workspace && !is_exception && !allowed.contains(&used) {
                 faults.push(format!("{name} uses {used}: that dependency points up"));
             }
