@@ -25,6 +25,8 @@ const MAX_LAG: Duration = Duration::from_secs(1);
 const RECOVERY: Duration = Duration::from_secs(5);
 const PACE: Pace =
     Pace { only_reads: 0, clears: 60, slow_loads: 100, failed_loads: 50, loads_ms: (60, 1_500) };
+/// So long, and a little longer, the primaries are new to a node.
+const FIRST_MINUTE: Duration = Duration::from_secs(62);
 /// Virtual time within which a history ends.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -48,6 +50,7 @@ pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
         .expect("a runtime without sockets");
     runtime.block_on(async {
         let history = History::start(seed, forgery, traced);
+        history.grow_old().await;
         let clients = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let tasks: Vec<_> = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
         let others = [
@@ -111,6 +114,17 @@ impl History {
         History { world, effects, disconnected, namespace, calm, clients }
     }
 
+    /// In their first minute nodes announce everything on all primaries, which hides what is missed on one. Some histories
+    /// begin after that.
+    async fn grow_old(&self) {
+        if self.clients.rng.chance(400) {
+            for node in 0..NODES {
+                self.clients.act(node).await;
+            }
+            sleep(FIRST_MINUTE).await;
+        }
+    }
+
     /// One caller of one node.
     async fn client(self, node: usize) {
         let rng = &self.clients.rng;
@@ -124,10 +138,13 @@ impl History {
         }
     }
 
-    /// Slots move all the time.
+    /// Slots move all the time, or now and then: each time that a primary gets its first slot, nodes compare all their
+    /// memory with Redis, and so never trust it if that happens every second.
     async fn moves(self) {
+        let rng = &self.clients.rng;
+        let pause_ms = [400, 3_000, 20_000][rng.below(0..3) as usize];
         loop {
-            sleep(self.clients.rng.ms(0..400)).await;
+            sleep(rng.ms(0..pause_ms)).await;
             self.world.move_a_slot().await;
         }
     }
@@ -135,7 +152,7 @@ impl History {
     async fn faults_of_servers(self) {
         let rng = &self.clients.rng;
         loop {
-            sleep(rng.ms(100..3_000)).await;
+            sleep(rng.ms(500..6_000)).await;
             if self.calm {
                 continue;
             }

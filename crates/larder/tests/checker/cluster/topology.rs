@@ -142,9 +142,11 @@ impl World {
         let back = Instant::now() + time;
         let store = self.begin_loss(primary, loss, back);
         let elected = Instant::now() + Duration::from_millis(GOES_ON_MS.end) + self.rng.ms(ELECTION_MS);
+        let mut replica = None;
         if elected < back {
             sleep_until(elected).await;
-            if let Some(replica) = self.replica_of(primary) {
+            replica = self.replica_of(primary);
+            if let Some(replica) = replica {
                 self.promote(replica, primary, store);
                 restored();
             }
@@ -152,7 +154,10 @@ impl World {
         sleep_until(back).await;
         self.end_loss(primary, loss, &restored).await;
         self.rejoin(primary);
-        restored();
+        if replica.is_some() {
+            // What it took alone is lost now.
+            restored();
+        }
     }
 
     /// Returns what its replica has then: it may lack the last writes.

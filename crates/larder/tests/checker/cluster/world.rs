@@ -8,7 +8,7 @@ use crate::forgery::Forgery;
 use crate::network::Weather;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
-use larder::tier::{Connection, Network, Tier, TierError, TierFuture, redis_over};
+use larder::tier::{Connection, HEAD_BYTES, Network, Tier, TierError, TierFuture, redis_over};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -139,7 +139,15 @@ impl World {
             let name = String::from_utf8_lossy(&command[0]);
             let key =
                 key_of(&command[0], command).or(command.get(1).map(|first| &first[..])).unwrap_or_default();
-            let reply = String::from_utf8_lossy(&out[before..]).escape_debug().take(60).collect::<String>();
+            // The clock of a new ledger has a random part of the operating system's, which no seed repeats. It is in values
+            // too, after their heads.
+            let reply = match out.get(before) {
+                Some(b'-') => &out[before..],
+                _ if key.ends_with(b"ledger") => b"a clock",
+                _ => &out[before..out.len().min(before + HEAD_BYTES)],
+            };
+            let reply = String::from_utf8_lossy(reply);
+            let reply = reply.escape_debug().take(60).collect::<String>();
             format!(
                 "node {} s{}: {name} {} → {reply}",
                 wire.node,
