@@ -26,7 +26,8 @@ pub(crate) enum Forgery {
     ExecutesAtSource,
     /// A server announces only what it has executed itself just before.
     AnnouncesOnlyItsOwn,
-    /// A server that hands over, or was replaced, says that it has stored the marker of a heartbeat.
+    /// A server that hands over, or was replaced, says that it has stored the marker of a heartbeat, and answers reads, as with
+    /// the option `cluster-allow-reads-when-down`.
     ProvesWithoutWriting,
     /// Where nothing passes, heartbeats do.
     LosesAnnouncements,
@@ -50,5 +51,5 @@ impl Forgery {
 
     /// Those of a cluster that break the promise in one history out of thousands only.
     pub(crate) const RARE_OF_CLUSTERS: [Forgery; 2] =
-        [Forgery::AnnouncesOnlyItsOwn, Forgery::ProvesWithoutWriting];
+        [Forgery::ProvesWithoutWriting, Forgery::AnnouncesOnlyItsOwn];
 }

@@ -156,8 +156,9 @@ impl History {
             if self.calm {
                 continue;
             }
-            let Some(primary) = self.world.some_primary() else { continue };
-            let time = rng.ms(100..5_000);
+            let of_namespace = self.world.owner_of(self.namespace.as_bytes()).filter(|_| rng.chance(500));
+            let Some(primary) = of_namespace.or_else(|| self.world.some_primary()) else { continue };
+            let time = rng.ms(100..8_000);
             let loss = match rng.below(0..6) {
                 0 => {
                     self.world.evict();

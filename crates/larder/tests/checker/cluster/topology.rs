@@ -83,6 +83,15 @@ impl World {
         (!all.is_empty()).then(|| all[self.rng.below(0..all.len() as u64) as usize])
     }
 
+    /// The primary that owns the slot of a key, if it works.
+    pub(crate) fn owner_of(&self, key: &[u8]) -> Option<usize> {
+        let machines = self.machines();
+        let owns = |machine: &usize| machines[*machine].view.owner(slot_of(key)) == Some(*machine);
+        let mut owners =
+            (0..MACHINES).filter(|machine| machines[*machine].works() && machines[*machine].is_primary());
+        owners.find(owns)
+    }
+
     /// The one with the fewest slots: a server that loses its last one is soon unknown, and later new again.
     fn smallest_primary(&self) -> Option<usize> {
         let machines = self.machines();
