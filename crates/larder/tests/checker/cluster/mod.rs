@@ -26,7 +26,7 @@ use std::time::Instant;
 
 const HISTORIES: u64 = 500;
 /// With `LARDER_SOAK`.
-const SOAK_HISTORIES: u64 = 1_000_000;
+const SOAK_HISTORIES: u64 = 100_000;
 const PROGRESS: u64 = 10_000;
 /// How many histories run twice.
 const REPEATS: u64 = 50;
