@@ -5,13 +5,15 @@ use crate::promise::trace::Trace;
 use larder_testkit::{MoveMethod, Mover, PATIENCE, slot_of};
 use std::fmt;
 use std::ops::AddAssign;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 /// The longest pause between two steps of a move, in milliseconds: requests meet each state of it.
 const STEP_MS: u64 = 60;
+/// The pause between two moves.
+const BETWEEN: Duration = Duration::from_millis(2);
 /// The pause after a move that has failed: a server is lost.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
@@ -49,6 +51,8 @@ impl fmt::Display for Moves {
 /// Slots that move until this ends.
 pub(crate) struct Moving {
     is_over: Arc<AtomicBool>,
+    /// Held during each move.
+    may_move: Arc<Mutex<()>>,
     thread: Option<JoinHandle<Moves>>,
 }
 
@@ -57,11 +61,17 @@ impl Moving {
     pub(crate) fn start(mut mover: Mover, keys: &[String], rng: Arc<Rng>, trace: Arc<Trace>) -> Self {
         let slots: Vec<_> = keys.iter().map(|key| slot_of(key)).collect();
         let is_over = Arc::new(AtomicBool::new(false));
-        let ends = is_over.clone();
+        let may_move = Arc::new(Mutex::new(()));
+        let (ends, moves_now) = (is_over.clone(), may_move.clone());
         let thread = std::thread::spawn(move || {
             let mut moves = Moves::default();
             while !ends.load(Ordering::Relaxed) {
-                moves += move_one(&mut mover, &slots, &rng, &trace);
+                moves += {
+                    let _moving = moves_now.lock().expect("no move panics");
+                    move_one(&mut mover, &slots, &rng, &trace)
+                };
+                // Whoever waits for a rest gets it.
+                sleep(BETWEEN);
             }
             let start = Instant::now();
             while !mover.repair() && start.elapsed() < PATIENCE {
@@ -69,7 +79,12 @@ impl Moving {
             }
             moves
         });
-        Moving { is_over, thread: Some(thread) }
+        Moving { is_over, may_move, thread: Some(thread) }
+    }
+
+    /// Waits for the end of the move under way. No slot moves until the guard is dropped.
+    pub(crate) fn rest(&self) -> MutexGuard<'_, ()> {
+        self.may_move.lock().expect("no move panics")
     }
 
     /// Ends with a cluster in which no slot is left in the middle of a move, and returns how many moved.

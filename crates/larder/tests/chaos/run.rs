@@ -193,6 +193,9 @@ impl Run {
                 if Instant::now() >= end || self.clients.is_over() {
                     break;
                 }
+                // A primary that is killed beside a move is sometimes not replaced within half a minute.
+                let _resting =
+                    moving.as_ref().filter(|_| !self.long && fault.is_failover()).map(Moving::rest);
                 let happened = self.inject(fault, end, tally);
                 tally.counts[fault as usize] += u64::from(happened);
                 sleep(self.clients.rng.ms(50..500));
