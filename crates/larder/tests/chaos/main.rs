@@ -13,7 +13,8 @@
 //! because the primary was killed, or because it was stopped and then goes on.
 //!
 //! A third and a fourth have a cluster of three primaries with a replica each, of Redis and of Valkey: primaries are killed and
-//! stopped, and replicas take their places, while a thread of `moves.rs` moves slots without a pause.
+//! stopped, and replicas take their places, while a thread of `moves.rs` moves slots: in a soak without a pause,
+//! in the usual run not during a failover.
 //!
 //! A soak also has a cluster whose network is divided: `partition.rs`.
 //!

@@ -1,4 +1,4 @@
-//! Slots that move without a pause, while another thread injects the faults.
+//! Slots that move while another thread injects the faults.
 
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;

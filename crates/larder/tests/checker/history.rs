@@ -2,7 +2,8 @@
 
 use crate::forgery::Forgery;
 use crate::network::{Weather, World};
-use crate::promise::book::{Book, PROGRAM, Terms, Violation};
+use crate::play::{Outcome, await_clients, in_virtual_time};
+use crate::promise::book::{Book, PROGRAM, Terms};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::effects::Effects;
 use crate::promise::node::Node;
@@ -28,50 +29,18 @@ const PACE: Pace =
 /// In one history of five, so many loads out of a thousand fail.
 const MANY_FAILED_LOADS: u64 = 500;
 
-/// How a history ended.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) reads: u64,
-    pub(crate) violation: Option<Violation>,
-    pub(crate) trace: Arc<Trace>,
-    pub(crate) effects: Arc<Effects>,
-}
-
-/// Virtual time within which a history ends: many times what it takes, and no time at all if every task waits forever.
-const DEADLINE: Duration = Duration::from_secs(600);
-
 /// Runs the history of a seed to its end.
 ///
 /// # Panics
-/// If an operation panics, or does not return within [`DEADLINE`].
+/// As [`await_clients`].
 pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime without sockets");
-    runtime.block_on(async {
+    in_virtual_time(async {
         let history = History::start(seed, forgery, traced);
         let clients = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
-        let mut tasks: Vec<_> = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
-        let faults = tokio::spawn(history.clone().faults());
-        let program = tokio::spawn(history.clone().program());
-        for task in tasks.drain(..) {
-            match tokio::time::timeout(DEADLINE, task).await {
-                Ok(ended) => {
-                    ended.unwrap_or_else(|error| panic!("seed {seed}: an operation panicked: {error}"))
-                }
-                Err(_) => {
-                    panic!("seed {seed}: an operation did not return within {DEADLINE:?} of virtual time")
-                }
-            }
-        }
-        faults.abort();
-        program.abort();
-        let book = history.clients.book();
-        let (reads, violation) = (book.reads, book.violation.clone());
-        let (trace, effects) = (history.clients.trace.clone(), history.effects.clone());
-        Outcome { reads, violation, trace, effects }
+        let clients = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
+        let others = [tokio::spawn(history.clone().faults()), tokio::spawn(history.clone().program())];
+        await_clients(seed, clients, &others).await;
+        Outcome::of(&history.clients, &history.effects)
     })
 }
 

@@ -124,9 +124,7 @@ fn value_that_is_refreshed_for_ever_changes() {
     const HISTORIES: u64 = 300;
     const SEED: u64 = 0x11fe_0000;
     let found = crate::find(HISTORIES, |index| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let (longest, allowed) =
-            runtime.expect("a runtime without sockets").block_on(longest_gap(SEED + index));
+        let (longest, allowed) = crate::play::in_virtual_time(longest_gap(SEED + index));
         if longest > allowed {
             println!("seed {}: no change for {longest:?}, allowed {allowed:?}", SEED + index);
         }

@@ -19,13 +19,14 @@ mod forgery;
 mod history;
 mod liveness;
 mod network;
+mod play;
 #[path = "../promise/mod.rs"]
 mod promise;
 mod server;
 
 use crate::forgery::Forgery;
 use crate::history::run;
-use crate::promise::effects::Pairs;
+use crate::play::Histories;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -76,46 +77,19 @@ fn find(histories: u64, check: impl Fn(u64) -> bool + Sync) -> Option<u64> {
     is_found.into_inner().then_some(found.into_inner())
 }
 
-/// Runs histories until one breaks the promise. Returns the number of reads and the pairs of features that took effect, or the
-/// seed of that history.
-fn search(histories: u64, forgery: Forgery) -> Result<(u64, Pairs), u64> {
-    let (reads, pairs) = (AtomicU64::new(0), Pairs::default());
-    let broken = find(histories, |index| {
-        if index > 0 && index.is_multiple_of(PROGRESS) {
-            println!("{index} histories");
-        }
-        let outcome = run(SEED + index, forgery, false);
-        reads.fetch_add(outcome.reads, Ordering::SeqCst);
-        pairs.add(&outcome.effects);
-        outcome.violation.is_some()
-    });
-    broken.map_or(Ok((reads.into_inner(), pairs)), |index| Err(SEED + index))
-}
-
-/// Runs the history of a seed again and describes it, with the command that repeats it.
-fn describe(seed: u64, forgery: Forgery) -> String {
-    let outcome = run(seed, forgery, true);
-    let command = format!("LARDER_CHECKER_SEED={seed} cargo test -p larder --test checker -- --nocapture");
-    match outcome.violation {
-        Some(violation) => {
-            let trace = outcome.trace.about(violation.key, usize::MAX);
-            format!("seed {seed}\n{trace}\n{}\nrepeat with: {command}", violation.words)
-        }
-        None => format!("seed {seed}: no violation\nrepeat with: {command}"),
-    }
-}
+const ONE_SERVER: Histories = Histories { run, progress: PROGRESS, seed_variable: "LARDER_CHECKER_SEED" };
 
 #[test]
 fn invalidated_value_is_never_served() {
     if let Some(seed) = number("LARDER_CHECKER_SEED") {
-        println!("{}", describe(seed, Forgery::None));
+        println!("{}", ONE_SERVER.describe(seed, Forgery::None));
         assert_eq!(run(seed, Forgery::None, false).violation, None);
         return;
     }
     let start = Instant::now();
     let usual = if is_soak() { SOAK_HISTORIES } else { HISTORIES };
     let histories = number("LARDER_CHECKER_HISTORIES").unwrap_or(usual);
-    match search(histories, Forgery::None) {
+    match ONE_SERVER.search(histories, Forgery::None) {
         Ok((reads, pairs)) => {
             println!("{histories} histories, {reads} reads, {:.1} s", start.elapsed().as_secs_f64());
             assert!(reads >= 10 * histories, "{reads} reads in {histories} histories prove nothing");
@@ -123,18 +97,13 @@ fn invalidated_value_is_never_served() {
             let rare = pairs.rarer_than(histories / HISTORIES);
             assert!(rare.is_empty(), "pairs of features that never took effect together: {rare:?}");
         }
-        Err(seed) => panic!("the promise is broken: {}", describe(seed, Forgery::None)),
+        Err(seed) => panic!("the promise is broken: {}", ONE_SERVER.describe(seed, Forgery::None)),
     }
 }
 
 #[test]
 fn forged_protocol_is_found() {
-    for forgery in Forgery::ALL {
-        match search(FORGERY_HISTORIES, forgery) {
-            Ok(_) => panic!("{forgery:?} was not found in {FORGERY_HISTORIES} histories"),
-            Err(seed) => println!("{forgery:?}: found in {} histories", seed - SEED + 1),
-        }
-    }
+    ONE_SERVER.find_forged(Forgery::ALL, FORGERY_HISTORIES);
 }
 
 /// A seed is worth nothing if its history cannot be repeated: the two traces must be equal, byte by byte.

@@ -4,7 +4,8 @@ use super::topology::Loss;
 use super::world::World;
 use crate::forgery::Forgery;
 use crate::network::Weather;
-use crate::promise::book::{Book, Terms, Violation};
+use crate::play::{Outcome, await_clients, in_virtual_time};
+use crate::promise::book::{Book, Terms};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::effects::Effects;
 use crate::promise::node::Node;
@@ -27,51 +28,23 @@ const PACE: Pace =
     Pace { only_reads: 0, clears: 60, slow_loads: 100, failed_loads: 50, loads_ms: (60, 1_500) };
 /// So long, and a little longer, the primaries are new to a node.
 const FIRST_MINUTE: Duration = Duration::from_secs(62);
-/// Virtual time within which a history ends.
-const DEADLINE: Duration = Duration::from_secs(600);
-
-/// How a history ended.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) reads: u64,
-    pub(crate) violation: Option<Violation>,
-    pub(crate) trace: Arc<Trace>,
-}
-
 /// Runs the history of a seed to its end.
 ///
 /// # Panics
-/// If an operation panics, or does not return within [`DEADLINE`].
+/// As [`await_clients`].
 pub(crate) fn run(seed: u64, forgery: Forgery, traced: bool) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime without sockets");
-    runtime.block_on(async {
+    in_virtual_time(async {
         let history = History::start(seed, forgery, traced);
         history.grow_old().await;
         let clients = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
-        let tasks: Vec<_> = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
+        let clients = clients.map(|node| tokio::spawn(history.clone().client(node))).collect();
         let others = [
             tokio::spawn(history.clone().moves()),
             tokio::spawn(history.clone().faults_of_servers()),
             tokio::spawn(history.clone().faults_of_nodes()),
         ];
-        for task in tasks {
-            match tokio::time::timeout(DEADLINE, task).await {
-                Ok(ended) => {
-                    ended.unwrap_or_else(|error| panic!("seed {seed}: an operation panicked: {error}"))
-                }
-                Err(_) => {
-                    panic!("seed {seed}: an operation did not return within {DEADLINE:?} of virtual time")
-                }
-            }
-        }
-        others.iter().for_each(tokio::task::JoinHandle::abort);
-        let book = history.clients.book();
-        let (reads, violation) = (book.reads, book.violation.clone());
-        Outcome { reads, violation, trace: history.clients.trace.clone() }
+        await_clients(seed, clients, &others).await;
+        Outcome::of(&history.clients, &history.effects)
     })
 }
 

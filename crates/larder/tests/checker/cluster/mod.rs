@@ -19,9 +19,9 @@ mod wire;
 mod world;
 
 use crate::forgery::Forgery;
+use crate::play::Histories;
 use crate::{SEED, find, is_soak, number};
 use history::run;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const HISTORIES: u64 = 500;
@@ -33,64 +33,34 @@ const REPEATS: u64 = 50;
 /// A forgery must be found within so many histories.
 const FORGERY_HISTORIES: u64 = 60_000;
 
-/// Runs histories until one breaks the promise. Returns the number of reads, or the seed of that history.
-fn search(histories: u64, forgery: Forgery) -> Result<u64, u64> {
-    let reads = AtomicU64::new(0);
-    let broken = find(histories, |index| {
-        if index > 0 && index.is_multiple_of(PROGRESS) {
-            println!("{index} histories");
-        }
-        let outcome = run(SEED + index, forgery, false);
-        reads.fetch_add(outcome.reads, Ordering::SeqCst);
-        outcome.violation.is_some()
-    });
-    broken.map_or(Ok(reads.into_inner()), |index| Err(SEED + index))
-}
-
-/// Runs the history of a seed again and describes it, with the command that repeats it.
-fn describe(seed: u64, forgery: Forgery) -> String {
-    let outcome = run(seed, forgery, true);
-    let command = format!(
-        "LARDER_CHECKER_CLUSTER_SEED={seed} cargo test -p larder --test checker cluster -- --nocapture"
-    );
-    match outcome.violation {
-        Some(violation) => {
-            let trace = outcome.trace.about(violation.key, usize::MAX);
-            format!("seed {seed}\n{trace}\n{}\nrepeat with: {command}", violation.words)
-        }
-        None => format!("{}seed {seed}: no violation\nrepeat with: {command}", outcome.trace.text()),
-    }
-}
+const OVER_A_CLUSTER: Histories =
+    Histories { run, progress: PROGRESS, seed_variable: "LARDER_CHECKER_CLUSTER_SEED" };
 
 #[test]
 fn invalidated_value_is_never_served_over_a_cluster() {
     if let Some(seed) = number("LARDER_CHECKER_CLUSTER_SEED") {
-        println!("{}", describe(seed, Forgery::None));
+        println!("{}", OVER_A_CLUSTER.describe(seed, Forgery::None));
         assert_eq!(run(seed, Forgery::None, false).violation, None);
         return;
     }
     let start = Instant::now();
     let usual = if is_soak() { SOAK_HISTORIES } else { HISTORIES };
     let histories = number("LARDER_CHECKER_CLUSTER_HISTORIES").unwrap_or(usual);
-    match search(histories, Forgery::None) {
-        Ok(reads) => {
+    match OVER_A_CLUSTER.search(histories, Forgery::None) {
+        Ok((reads, _)) => {
             println!("{histories} histories, {reads} reads, {:.1} s", start.elapsed().as_secs_f64());
             assert!(reads >= 10 * histories, "{reads} reads in {histories} histories prove nothing");
         }
-        Err(seed) => panic!("the promise is broken: {}", describe(seed, Forgery::None)),
+        Err(seed) => panic!("the promise is broken: {}", OVER_A_CLUSTER.describe(seed, Forgery::None)),
     }
 }
 
-/// The rare forgeries in a soak only: each takes some minutes.
+/// The rare forgeries in a soak only: each takes a minute or more.
 #[test]
 fn forged_cluster_is_found() {
     let rare: &[Forgery] = if is_soak() { &Forgery::RARE_OF_CLUSTERS } else { &[] };
-    for forgery in Forgery::OF_CLUSTERS.iter().chain(rare).copied() {
-        match search(FORGERY_HISTORIES, forgery) {
-            Ok(_) => panic!("{forgery:?} was not found in {FORGERY_HISTORIES} histories"),
-            Err(seed) => println!("{forgery:?}: found in {} histories", seed - SEED + 1),
-        }
-    }
+    let forgeries = Forgery::OF_CLUSTERS.iter().chain(rare).copied();
+    OVER_A_CLUSTER.find_forged(forgeries, FORGERY_HISTORIES);
 }
 
 /// The real router runs with its connections, its tasks and its timers: the two traces must be equal all the same.
