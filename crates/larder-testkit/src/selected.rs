@@ -5,7 +5,8 @@
 //! LARDER_TEST_SERVER=$PWD/target/debug/larder cargo test -p larder --test tiers --test chaos
 //! ```
 //!
-//! Tests that need what only Redis has stay on redis-server. `only_redis.txt` lists them by name with the reason.
+//! Tests that need what only Redis has stay on redis-server. `only_redis.txt` lists them by name with the reason, but for
+//! those that form a cluster.
 
 use crate::program::{note_skip, program, test_name};
 use std::ffi::OsStr;
@@ -16,6 +17,8 @@ use std::process::Command;
 const VARIABLE: &str = "LARDER_TEST_SERVER";
 /// What each note of a test that stays on redis-server begins with.
 const NOTE: &str = "only on redis-server";
+/// What it ends with if the test forms a cluster.
+const CLUSTER: &str = "a cluster";
 const ONLY_REDIS: &str = include_str!("only_redis.txt");
 /// Enough for every test, and little enough for many servers on one machine.
 pub(crate) const LARDER_MAX_MEMORY: &str = "256mb";
@@ -39,14 +42,15 @@ pub(crate) fn selected() -> Option<(Kind, PathBuf)> {
     }
 }
 
-/// `None` and a note if this test needs a cluster, and the selected server is in none.
-///
-/// # Panics
-/// If the test is not listed.
+/// `None` and a note if the selected server is in no cluster. Tests that form one need not be listed.
 pub(crate) fn may_form_a_cluster() -> Option<()> {
-    let (kind, _) = named()?;
-    assert!(kind == Kind::Redis, "larder server is in no cluster: list {} in only_redis.txt", test_name());
-    Some(())
+    match named()? {
+        (Kind::Redis, _) => Some(()),
+        (Kind::Larder, _) => {
+            note_skip(&format!("{NOTE}: {}: {CLUSTER}", test_name()));
+            None
+        }
+    }
 }
 
 /// The server for this test, and its program as the variable names it; `None` and a note if the test stays on redis-server
