@@ -12,6 +12,7 @@ use crate::layout::packed::NONE;
 use crate::layout::packed::{Packed, Width};
 use crate::layout::sizes;
 use crate::layout::slots::{Moves, Slots};
+use crate::layout::table::Growth;
 
 /// An entry on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,8 +221,12 @@ impl Queue {
             return self.close_holes(slots);
         }
         // By a half, because each growth is a walk, as far as a full table needs it.
-        let for_all_slots = slots.len() - slots.len() / SPARE_SHARE;
-        let capacity = (least + least / 2).min(for_all_slots).max(sizes::at_least(least));
+        let most = Growth::of(slots.is_weighed()).max_entries(slots.len());
+        let for_full_table = most + most / SPARE_SHARE;
+        let capacity = match least <= for_full_table {
+            true => (least + least / 2).min(for_full_table),
+            false => sizes::at_least(least),
+        };
         let mut ring = Packed::new(capacity, slots.width());
         let mut ranks = Array::filled(capacity, 0);
         let mut end = 0;

@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::layout::records::Records;
 use crate::layout::slots::{Moves, Slots};
-use crate::layout::table::{Table, rank};
+use crate::layout::table::rank;
 use crate::policy::{Hits, OnHit, Queues};
 use std::hash::Hash;
 
@@ -29,10 +29,10 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Gives the memory for entries back if there are none, with what the policy has learned from them.
     pub(crate) fn shrink_if_empty(&mut self) {
-        if self.len() > 0 || self.table.slots() == Table::new(1).slots() {
+        if self.len() > 0 || self.table.has_one_group() {
             return;
         }
-        self.table = Table::new(1);
+        self.table = self.table.resized(1);
         self.records = Records::new(self.table.slots());
         self.slots = Slots::new(self.table.slots(), self.slots.is_weighed());
         self.queues = Queues::new(self.policy);
@@ -45,7 +45,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     /// Moves all entries and their state to a larger table.
     pub(super) fn grow(&mut self, groups: usize, now: u64) {
-        let mut table = Table::new(groups);
+        let mut table = self.table.resized(groups);
         let mut records = Records::new(table.slots());
         let mut moves = Moves::new(self.table.slots(), table.slots());
         let ranks = self.ranks();

@@ -33,7 +33,7 @@ use crate::entry::Cause;
 use crate::layout::queue::Queued;
 use crate::layout::records::{Record, Records};
 use crate::layout::slots::Slots;
-use crate::layout::table::{RANK_END, Table, rank};
+use crate::layout::table::{Growth, RANK_END, Table, rank};
 use crate::load::flights::Flights;
 use crate::policy::{Evictable, Hits, OnHit, Policy, Queues, with_one_more_hit};
 use crate::shard::budget::InHand;
@@ -93,7 +93,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         partitions: Option<(usize, Partition<K>)>,
     ) -> Self {
         let queues = Queues::new(policy);
-        let table = Table::new(1);
+        let table = Table::new(Growth::of(weighed));
         let slots = table.slots();
         Shard {
             records: Records::new(slots),
@@ -281,7 +281,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         deadline: u64,
         now: u64,
     ) {
-        if let Some(groups) = self.table.growth_target(self.expected, !self.slots.is_weighed()) {
+        if let Some(groups) = self.table.growth_target(self.expected) {
             self.grow(groups, now);
         }
         if let Some(partitions) = &mut self.partitions {
