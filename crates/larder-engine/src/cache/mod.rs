@@ -29,6 +29,7 @@ use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::time::Duration;
 use steps::Decision;
 use write::Write;
 
@@ -180,6 +181,21 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let location = self.locate(key);
         let now = self.now();
         self.lock(location).read(location.hash, key, now).map(|record| f(&record.value))
+    }
+
+    /// Calls `f` with the value of `key` and returns its result, if there is a value and `f` has a result for it. Only then it
+    /// counts as a read: for a caller that loads the key else, which counts as one. `now` is a time that the caller has just read
+    /// from [`Cache::clock`]. `f` runs while the shard is locked: it must be short.
+    ///
+    /// # Panics
+    /// If `f` calls the same cache.
+    #[inline]
+    pub fn get_if<Q, R>(&self, key: &Q, now: Duration, f: impl FnOnce(&V) -> Option<R>) -> Option<R>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let location = self.locate(key);
+        self.lock(location).read_if(location.hash, key, now.as_millis() as u64, f)
     }
 
     /// Calls `f` with the entry of `key` and returns its result, without an effect on policy, time to idle or statistics.

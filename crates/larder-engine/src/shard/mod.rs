@@ -214,6 +214,29 @@ impl<K: Hash + Eq, V> Shard<K, V> {
         Some(unsafe { self.records.get(id) })
     }
 
+    /// A read that counts as a hit and as a use where `f` has a result; it counts as nothing where it has none.
+    #[inline]
+    pub(crate) fn read_if<Q, R>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        now: u64,
+        f: impl FnOnce(&V) -> Option<R>,
+    ) -> Option<R>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let id = self.find_live(hash, key, now)?;
+        // SAFETY: the table gave out the slot, so it is in use.
+        let result = f(unsafe { &self.records.get(id).value })?;
+        if !self.counts_only {
+            self.touch(id, now);
+        }
+        self.hits.count(self.table.mark(id));
+        self.record_hit(id);
+        Some(result)
+    }
+
     #[cold]
     fn record_miss(&mut self, hash: u64, has_expired: bool) -> Option<&Record<K, V>> {
         self.stats.misses += 1;

@@ -4,7 +4,7 @@ use super::Node;
 use super::entry::{EntryState, MemoryEntry, MemoryFollower, MemoryTicket, Validity};
 use super::fetched::{Fetched, Source};
 use super::trust::TrustSnapshot;
-use super::validity::Proof;
+use super::validity::{Proof, is_valid_at_once};
 use super::view_config::ViewConfig;
 use crate::key::{KeyBuf, MemoryKey, MemoryKeyRef};
 use crate::report::stats::sampled;
@@ -40,6 +40,33 @@ pub(crate) struct Waiter {
 }
 
 impl Node {
+    /// The value in memory, if it may be served now. Neither leads nor follows a load, and counts a hit only.
+    pub(crate) fn hit<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        key: &KeyBuf,
+    ) -> Option<Fetched<V>> {
+        let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
+        let now = self.now();
+        // Before memory, as for a lookup.
+        let (trust, epoch) = (self.trust.snapshot(), self.ledger.epoch());
+        let served = |entry: &MemoryEntry| {
+            let is_valid = is_valid_at_once(entry.state(), trust, epoch, now);
+            (is_valid && entry.value::<V>().is_some()).then(|| entry.clone())
+        };
+        let entry = sampled(&self.observers.counts.memory_latency, || {
+            self.memory.get_if(&memory_key, now, served).or_else(|| {
+                // The ledger has changed since the entry was last judged. It is asked while no shard is locked.
+                let entry = self.memory.peek(&memory_key)?;
+                let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
+                (validity == Validity::Valid).then(|| self.memory.get_if(&memory_key, now, served)).flatten()
+            })
+        })?;
+        self.observers.counts.record_tags(&entry.state().tags);
+        let source = source_in_memory(&entry);
+        self.fetched(entry, source, false)
+    }
+
     /// Looks up memory. On a miss the caller gets the key's ticket, or follows the caller that has it.
     pub(crate) fn lookup<V: Send + Sync + 'static>(
         &self,

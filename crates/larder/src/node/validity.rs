@@ -1,5 +1,6 @@
-//! The one function that judges an entry as valid, stale or dead. Every call that serves a value uses it: `read` serves
-//! valid entries, `fetch` also stale ones if the load fails or is slow.
+//! The one function that judges an entry as valid, stale or dead, and its first step. Every call that serves a value uses it:
+//! `read` serves valid entries, `fetch` also stale ones if the load fails or is slow. A hit that must not wait for the ledger
+//! has the first step alone.
 
 use super::Node;
 use super::entry::{EntryState, Validity};
@@ -19,21 +20,31 @@ pub(crate) enum Proof {
     NoReply,
 }
 
+/// Whether an entry is valid by what it and the trust tell, for a call that started at `now`, in this ledger epoch. The ledger
+/// is not asked, so this takes no lock.
+#[inline]
+pub(crate) fn is_valid_at_once(state: &EntryState, trust: TrustSnapshot, epoch: u64, now: Duration) -> bool {
+    is_proved_by(trust, state, now) && state.is_checked_in(epoch) && state.is_fresh(now)
+}
+
+/// A dead entry is validated in no generation.
+#[inline]
+fn is_proved_by(trust: TrustSnapshot, state: &EntryState, now: Duration) -> bool {
+    state.is_validated_in(trust.generation) && trust.covers(now)
+}
+
 impl Node {
     /// Judges an entry for a call that started at `now`, in this ledger epoch. Stores in the entry what it finds: a
     /// softly invalidated entry is stale from now on, a dead one stays dead.
     #[inline]
     pub(crate) fn judge(&self, state: &EntryState, proof: Proof, epoch: u64, now: Duration) -> Validity {
         let is_proved = match proof {
-            Proof::Trust(trust) => state.is_validated_in(trust.generation) && trust.covers(now),
+            // A hit ends here.
+            Proof::Trust(trust) if is_valid_at_once(state, trust, epoch, now) => return Validity::Valid,
+            Proof::Trust(trust) => is_proved_by(trust, state, now),
             Proof::Redis => true,
             Proof::NoReply => false,
         };
-        // A hit ends here. A dead entry is validated in no generation.
-        if matches!(proof, Proof::Trust(_)) && is_proved && state.is_checked_in(epoch) && state.is_fresh(now)
-        {
-            return Validity::Valid;
-        }
         self.judge_by_ledger(state, proof, is_proved, now)
     }
 

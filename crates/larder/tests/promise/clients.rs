@@ -156,6 +156,8 @@ impl Clients {
 
     async fn read(&self, node: usize, key: usize) {
         let read = self.begins(node, key);
+        self.returned(read, "a hit", self.node(node).hit(key));
+        let read = self.begins(node, key);
         self.returned(read, "a read", self.node(node).read(key).await);
     }
 

@@ -159,6 +159,14 @@ impl Node {
         refreshed
     }
 
+    /// What memory has. Those who keep copies of their own have none there.
+    pub(crate) fn hit(&self, key: usize) -> Option<Value> {
+        if Self::is_shared(key) {
+            return None;
+        }
+        self.view(key).hit(&(key as u64)).map(|value| *value)
+    }
+
     pub(crate) async fn read(&self, key: usize) -> Option<Value> {
         if let Some(keeper) = self.keeper(key) {
             return keeper.read(key).await;

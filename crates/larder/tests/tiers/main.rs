@@ -10,6 +10,7 @@ mod experiments;
 mod failures;
 mod fork;
 mod grace;
+mod hits;
 mod inspection;
 mod journal;
 mod loads;
