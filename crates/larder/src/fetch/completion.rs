@@ -183,7 +183,8 @@ where
         self.view.coordinator.release(&releases).await;
     }
 
-    /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load.
+    /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load,
+    /// unless a load that was overtaken may bring a newer one.
     /// A refresh leaves a value in the tiers that is still fresh, and serves it only if it has a grace period.
     pub(super) fn serve_stale<E>(&self, pending: &mut PendingKey<V, E>) -> bool {
         let Some(stale) = self.servable_stale(pending) else { return false };
@@ -194,7 +195,8 @@ where
         let Some((ticket, answer)) = pending.end() else { return false };
         let node = self.view.node();
         let retry = self.retry_entry(&stale);
-        if is_fresh {
+        // What an overtaken load stores is newer, whether it has ended or not.
+        if is_fresh || pending.overtakes {
             ticket.deliver(retry.clone());
         } else {
             node.commit(&pending.redis_key, ticket, &retry, pending.start.tracked_writes);

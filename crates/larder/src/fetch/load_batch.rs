@@ -106,7 +106,7 @@ where
                 }
                 Found::Overtaken(lease) => {
                     if let Some(condition) = coordinator.lease_behind(&pending.redis_key, lease).await {
-                        pending.condition = condition;
+                        (pending.condition, pending.overtakes) = (condition, true);
                         return;
                     }
                 }

@@ -274,9 +274,10 @@ where
         loop {
             lookup = match lookup {
                 MemoryLookup::Hit(fetched) => return Ok(fetched),
-                MemoryLookup::Lead { ticket, candidate } => {
+                MemoryLookup::Lead { ticket, candidate, overtakes } => {
                     let (view, key, own) = (self.view.clone(), self.key.clone(), candidate.clone());
-                    let (pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                    let (mut pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
+                    pending.overtakes = overtakes;
                     let namespace = view.node().keyspace.namespace();
                     let span = tracing::debug_span!("larder.fetch", cache = namespace);
                     tokio::spawn(self.lead(call, pending, loader).instrument(span));
@@ -313,16 +314,18 @@ where
                 Ok(lookup) => return lookup,
                 Err(older) => older,
             };
-            let ticket = match timeout(lease_wait.saturating_sub(call.started.elapsed()), &mut older).await {
-                Ok(FollowOutcome::Lead(ticket)) => ticket,
+            let wait = lease_wait.saturating_sub(call.started.elapsed());
+            let (ticket, overtakes) = match timeout(wait, &mut older).await {
+                Ok(FollowOutcome::Lead(ticket)) => (ticket, false),
                 Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => continue,
                 Err(_) => match older.overtake(Leader::Async) {
-                    Load::Lead(ticket) => ticket,
+                    Load::Lead(ticket) => (ticket, true),
                     // Another refresh was faster.
                     Load::Hit(_) | Load::Follow(_) => continue,
                 },
             };
-            return node.lead(self.view.memory_key(&self.key), ticket, None);
+            let candidate = node.refresh_candidate::<V>(self.view.memory_key(&self.key));
+            return MemoryLookup::Lead { ticket, candidate, overtakes };
         }
     }
 

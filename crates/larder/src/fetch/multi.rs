@@ -154,7 +154,7 @@ where
                 match view.node().lookup(&view.config, &key) {
                     MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(Some(fetched))),
                     MemoryLookup::Follow(waiter) => waiters.push((bytes, key, owned, waiter)),
-                    MemoryLookup::Lead { ticket, candidate } => {
+                    MemoryLookup::Lead { ticket, candidate, .. } => {
                         let (pending, answer) =
                             PendingKey::new(view.redis_key(&key), ticket, candidate.clone());
                         missing.push((pending, (bytes.clone(), owned)));

@@ -30,6 +30,8 @@ pub(crate) struct PendingKey<V, E> {
     pub(super) reload: Reload,
     /// What a refresh knows of the reloads by other nodes that it waited for.
     pub(super) other_reload: OtherReload,
+    /// Whether a load that began earlier, here or on another node, may store its value too: a refresh has overtaken it.
+    pub(super) overtakes: bool,
     /// When the lookup started, on the engine's clock.
     pub(super) started_at: Duration,
     /// The stale value to serve if the load fails.
@@ -71,6 +73,7 @@ impl<V, E> PendingKey<V, E> {
             condition: StoreCondition::None,
             reload: Reload::Unleased,
             other_reload: OtherReload::default(),
+            overtakes: false,
             started_at: Duration::ZERO,
             stale: None,
         };

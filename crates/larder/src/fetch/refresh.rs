@@ -50,7 +50,7 @@ where
             }
         }
         let id = self.view.node().random.id();
-        pending.reload = Reload::Unleased;
+        (pending.reload, pending.overtakes) = (Reload::Unleased, true);
         pending.condition = StoreCondition::overtaking(Head::Value(value), pending.other_reload.id, id);
         true
     }

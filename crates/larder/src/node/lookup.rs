@@ -16,8 +16,8 @@ use std::time::Duration;
 pub(crate) enum MemoryLookup<V> {
     /// A valid entry.
     Hit(Fetched<V>),
-    /// The caller has the right to load.
-    Lead { ticket: MemoryTicket, candidate: Option<Candidate> },
+    /// The caller has the right to load. So has an earlier load, if this one overtakes it.
+    Lead { ticket: MemoryTicket, candidate: Option<Candidate>, overtakes: bool },
     /// Another caller loads.
     Follow(Waiter),
 }
@@ -143,12 +143,8 @@ impl Node {
     ) -> Result<MemoryLookup<V>, MemoryFollower> {
         let memory_key = MemoryKeyRef { view: view.number, bytes: key.as_bytes() };
         loop {
-            let now = self.now();
             let (trust, epoch) = (self.trust.snapshot(), self.ledger.epoch());
-            let candidate = self.memory.peek(&memory_key).and_then(|entry| {
-                let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
-                candidate::<V>(entry, validity)
-            });
+            let candidate = self.refresh_candidate::<V>(memory_key);
             let load = match self.memory.reload_with(&memory_key, Leader::Async, |key| key.into_owned()) {
                 Load::Follow(older) if older.began() <= called_at => return Err(older),
                 load => load,
@@ -157,6 +153,18 @@ impl Node {
                 return Ok(missed);
             }
         }
+    }
+
+    /// What a refresh serves if its load fails.
+    pub(crate) fn refresh_candidate<V: Send + Sync + 'static>(
+        &self,
+        memory_key: MemoryKeyRef<'_>,
+    ) -> Option<Candidate> {
+        // Before memory, as for a lookup.
+        let (now, trust, epoch) = (self.now(), self.trust.snapshot(), self.ledger.epoch());
+        let entry = self.memory.peek(&memory_key)?;
+        let validity = self.judge(entry.state(), Proof::Trust(trust), epoch, now);
+        candidate::<V>(entry, validity)
     }
 
     /// `None` if memory must be looked up again.
@@ -193,7 +201,7 @@ impl Node {
         let is_in_memory = |candidate: &Candidate| {
             self.memory.peek_with(&memory_key, |entry| entry.value().is(&candidate.entry)) == Some(true)
         };
-        MemoryLookup::Lead { ticket, candidate: candidate.filter(is_in_memory) }
+        MemoryLookup::Lead { ticket, candidate: candidate.filter(is_in_memory), overtakes: false }
     }
 
     /// Whether a running load started late enough for a lookup with this trust.

@@ -291,7 +291,7 @@ impl MissedKey {
     /// `None` for a hit.
     fn new<V>(index: usize, key: KeyBuf, lookup: MemoryLookup<V>) -> Option<Self> {
         let (ticket, candidate) = match lookup {
-            MemoryLookup::Lead { ticket, candidate } => (Some(ticket), candidate),
+            MemoryLookup::Lead { ticket, candidate, .. } => (Some(ticket), candidate),
             MemoryLookup::Follow(waiter) => (None, waiter.candidate),
             MemoryLookup::Hit(_) => return None,
         };

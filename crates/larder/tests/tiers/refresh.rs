@@ -212,6 +212,48 @@ async fn refresh_is_stored_although_the_load_that_it_overtakes_fails_first() {
     }
 }
 
+/// Its stale value replaced the newer one in memory, or voided the load that was to store that. Memory alone returned the error.
+#[tokio::test]
+async fn refresh_that_fails_serves_stale_and_leaves_what_the_load_that_it_overtakes_stores() {
+    let Some(server) = RedisServer::start() else { return };
+    let options = |options| impatient(options).policy(Policy::new().grace(Duration::from_secs(60)));
+    let local = options(Cache::builder("test").ttl(Duration::from_secs(60))).build().expect("valid options");
+    let [one, other] = [(); 2].map(|()| node_with(server.url(), options));
+    for [loading, refreshing] in [[&local, &local], [&one, &one], [&one, &other]] {
+        for refresh_fails_first in [false, true] {
+            let view: View<str, u32> = loading.view("n");
+            view.write("k", 0).await.everywhere();
+            assert!(view.expire("k").await.everywhere());
+            let (gate, older) = begun(&view, 1).await;
+            let own = Gate::closed();
+            let refresh = failing(&refreshing.view("n"), &own, true);
+            own.arrival().await;
+            let fails = async || {
+                own.open(1);
+                assert!(!refresh.await.expect("no panic"), "it serves the stale value");
+            };
+            let stores = async || {
+                gate.open(1);
+                assert_eq!(older.await.expect("no panic"), 1);
+            };
+            if refresh_fails_first {
+                fails().await;
+                stores().await;
+            } else {
+                stores().await;
+                fails().await;
+            }
+            for cache in [loading, refreshing] {
+                assert_eq!(
+                    fetched(&cache.view("n"), "k", 3).await,
+                    1,
+                    "refresh first: {refresh_fails_first}"
+                );
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn invalidation_voids_refresh_whose_lease_is_behind_another_one() {
     let Some(server) = RedisServer::start() else { return };
