@@ -52,6 +52,7 @@ where
     let mut purged_fills = 0;
     let asked = cache.core().store.asked();
     for _ in 0..MAX_LOOKUPS {
+        let mut guarded = None;
         let value = match cache.core().store.entries.load_after_miss(location.key()) {
             Load::Hit(value) => Some(value),
             Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
@@ -62,7 +63,10 @@ where
             }
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
                 // The gate may deny now what it has allowed before the wait.
-                Ok(FollowOutcome::Value(_)) if location.is_guarded() => None,
+                Ok(FollowOutcome::Value(value)) if location.is_guarded() => {
+                    guarded = Some(value);
+                    None
+                }
                 Ok(FollowOutcome::Value(value)) => Some(value),
                 Ok(FollowOutcome::Lead(ticket)) => {
                     return lead(cache, inner, request, location, requester, ticket).await;
@@ -98,7 +102,16 @@ where
                 }
             },
             Ok(Lookup::Missing(other_location)) => {
-                purged_fills += usize::from(other_location.key() == location.key());
+                let is_same = other_location.key() == location.key();
+                // The gate allows it still. While Redis is lost the next request, which may not have it, has removed it already.
+                let waited_for = guarded.filter(|_| is_same);
+                if let Some(stored) =
+                    waited_for.and_then(|value| cache.core().valid_response(&location, value, asked))
+                    && check_follower(&stored, &request, &requester).is_ok()
+                {
+                    return Ok(cache.core().answer_collapsed(&stored, request.headers(), true));
+                }
+                purged_fills += usize::from(is_same);
                 if purged_fills > MAX_PURGED_FILLS {
                     outcome = miss_outcome(&location, Reason::Purged);
                     break;

@@ -139,6 +139,33 @@ async fn requests_for_variants_and_private_responses_share_without_redis_what_is
     }
 }
 
+/// The next request, which may not have the response, removed it before those who had waited for it looked it up again.
+#[tokio::test]
+async fn request_that_waited_for_guarded_response_without_redis_gets_it_after_the_next_request() {
+    for scope in [Scope::Gated, Scope::Private] {
+        let allowed = |_: &Parts| std::future::ready(Access::AllowedAs("ann".to_owned()));
+        let options = move |shared: SharedBuilder| shared.options(|options| options.gate(allowed));
+        let handler =
+            move |_: Request<String>, call| cached(format!("{call}"), Cached::ttl(MINUTE).scope(scope));
+        let Some((replica, gate)) = lost_replica(LONG_LAG, options, handler).await else { return };
+        // From now on it is known to be guarded.
+        let unknown = Started::get(&replica, &[]).await;
+        gate.open(1);
+        unknown.answer().await;
+        gate.arrival().await;
+        let expected = (replica.calls() + 1).to_string();
+        let [filling, waiting] = [Started::get(&replica, &[]).await, Started::get(&replica, &[]).await];
+        gate.arrival().await;
+        gate.open(1);
+        assert_eq!(filling.answer().await.body, expected);
+        let next = Started::get(&replica, &[]).await;
+        gate.arrival().await;
+        assert_eq!(waiting.answer().await.body, expected, "{scope:?}: it does not wait for another handler");
+        gate.open(1);
+        next.answer().await;
+    }
+}
+
 /// A request that comes later than the lag would wait in vain: what it waits for may have been purged before it asked.
 #[tokio::test]
 async fn request_that_is_late_for_a_handler_without_redis_calls_another_one() {
