@@ -73,7 +73,7 @@ mod tests {
     fn pages_have_the_tables_of_the_committed_results() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let files = ResultFile::read_all(&root.join("docs/results")).unwrap();
-        for name in ["README.md", "docs/bench.md", "docs/documents.md"] {
+        for name in ["README.md", "docs/bench.md", "docs/documents.md", "docs/scale.md"] {
             let page = std::fs::read_to_string(root.join(name)).unwrap();
             assert!(
                 update(&page, &files).unwrap() == page,
