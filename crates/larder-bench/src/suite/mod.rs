@@ -97,6 +97,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &engine::Engine,
     &hit_ratio::HitRatio,
     &tiers::Tiers,
+    &tiers::Stale,
     &scale::Scale,
     &http::Http,
     &server::Server,

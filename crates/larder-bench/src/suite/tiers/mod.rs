@@ -8,7 +8,8 @@
 //! | `cluster-fetch`, `cluster-fetch-multi` | a fetch of one value in a cluster of three primaries, beside one server, and of 26, beside pipelines of GET |
 //! | `cold-key` | 10,000 callers fetch one key that no tier has: loads, reads of Redis, and the latency |
 //! | `map-26`, `json-600k` | codecs and compressions on two documents: time each way, and size |
-//! | `stale` | invalidations and writes during a load, during promotion and on another node: is the old value served? |
+//!
+//! The suite `stale`, in a folder of its own here, asks the same caches what they serve after an invalidation.
 //!
 //! The workloads with Redis start their own redis-server on a Unix socket, if it is installed.
 
@@ -22,6 +23,8 @@ mod serializers;
 mod server_cost;
 mod stale;
 mod subject;
+
+pub(super) use stale::Stale;
 
 use super::{Findings, Plan, Suite, Target};
 use anyhow::{Context, Result};
@@ -39,7 +42,7 @@ impl Suite for Tiers {
     }
 
     fn description(&self) -> &'static str {
-        "memory and Redis: hits, many keys at once, cold keys, serializers, and stale reads after invalidations"
+        "memory and Redis: hits, many keys at once, cold keys and serializers"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -63,7 +66,7 @@ impl Suite for Tiers {
     }
 
     fn targets(&self) -> Vec<Target> {
-        let mut targets = vec![
+        vec![
             Target::ratio("memory-hit", "time", "moka", 0.85),
             Target::always("memory-hit", "allocations", 0.0),
             Target::ratio("read-multi", "time", "redis-rs", 1.2),
@@ -72,9 +75,7 @@ impl Suite for Tiers {
             Target::always("cold-key", "loads", 1.0),
             Target::always("cold-key", "redis reads", 1.0),
             Target::value("cold-key", "p99 after the load", 20.0),
-        ];
-        targets.extend(stale::experiments(true).map(|experiment| Target::always("stale", experiment, 0.0)));
-        targets
+        ]
     }
 
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
@@ -90,7 +91,6 @@ impl Suite for Tiers {
             Some(server) => {
                 read_multi::measure(&scale, server, bar, &mut findings)?;
                 server_cost::measure(&scale, server, bar, &mut findings)?;
-
                 cold_key::measure(&scale, server, bar, &mut findings)?;
             }
             None => findings
@@ -98,7 +98,6 @@ impl Suite for Tiers {
                 .push("redis-server is not installed: the workloads with Redis were skipped.".to_owned()),
         }
         serializers::measure(&scale, bar, &mut findings)?;
-        stale::measure(scale.experiments, server.as_ref(), bar, &mut findings)?;
         Ok(findings)
     }
 }
@@ -109,8 +108,6 @@ struct Scale {
     reads: usize,
     callers: usize,
     documents: usize,
-    /// The number of rounds of each experiment.
-    experiments: usize,
 }
 
 impl Scale {
@@ -121,7 +118,6 @@ impl Scale {
             reads: 5_000 / divisor,
             callers: 10_000,
             documents: 20 / divisor.min(4),
-            experiments: if plan.quick { 2 } else { ROUNDS },
         }
     }
 }
@@ -144,15 +140,7 @@ mod tests {
                 .find(|target| target.workload_and_measure() == (workload, measure));
             target.unwrap().judge(&file)
         };
-        let has_redis = !file.subjects("read-multi").is_empty();
-        for experiment in stale::experiments(has_redis) {
-            let verdict = verdict("stale", experiment).expect("ours runs every experiment");
-            assert!(verdict.met, "ours serves an invalidated value: {experiment}");
-        }
-        // The experiments must find a stale read where one is known.
-        let moka = file.find("stale", "invalidated during a load", "moka").unwrap();
-        assert!(moka.rounds.iter().all(|stale| *stale == 1.0));
         assert!(verdict("memory-hit", "time").is_some());
-        assert!(file.subjects("map-26").len() >= 9 && file.subjects("stale").len() >= 3);
+        assert!(file.subjects("map-26").len() >= 9);
     }
 }
