@@ -45,12 +45,14 @@ fn events(file: &ResultFile, workload: &str) -> Vec<Vec<String>> {
     rows
 }
 
-fn frequency(figure: &Figure) -> String {
-    let count = figure.rounds.len();
-    match figure.rounds.iter().filter(|occurred| **occurred != 0.0).count() {
-        0 => "never".to_owned(),
-        times if times == count => "always".to_owned(),
-        times => format!("{times} of {count}"),
+/// How often an event occurred: in how many of the rounds or, if some had it for a part of the keys, for how many of these.
+pub(crate) fn frequency(figure: &Figure) -> String {
+    let (count, sum) = (figure.rounds.len(), figure.rounds.iter().sum::<f64>());
+    match sum {
+        0.0 => "never".to_owned(),
+        sum if sum == count as f64 => "always".to_owned(),
+        sum if figure.rounds.iter().all(|share| share.fract() == 0.0) => format!("{sum} of {count}"),
+        sum => format!("for {:.0} % of the keys", 100.0 * sum / count as f64),
     }
 }
 

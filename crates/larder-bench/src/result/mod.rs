@@ -18,7 +18,8 @@ pub(crate) const REPORT_FILE: &str = "report.json";
 /// A load average above this at the start means that other processes were running.
 const BUSY_LOAD: f64 = 0.5;
 
-/// The unit of an event: 1 in a round in which it occurred, 0 in the others.
+/// The unit of an event: 1 in a round in which it occurred, 0 in the others. In rounds with many keys, the share of those for
+/// which it did.
 pub(crate) const OCCURRED: &str = "occurred";
 
 /// The results of one suite.

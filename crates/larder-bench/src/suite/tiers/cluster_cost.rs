@@ -61,7 +61,7 @@ fn redis_rs(fetches: usize, cluster: &Cluster) -> Result<Runner> {
             runtime.block_on(redis::Client::open(url)?.get_multiplexed_async_connection())?;
         let mut reads = redis::pipe();
         for key in (0..VALUES).map(|key| format!("bare:kib:{key}")) {
-            if cluster.owner_of(&key)? == server {
+            if cluster.owner_of(key.as_bytes())? == server {
                 let mut write = redis::cmd("SET");
                 write.arg(&key).arg(value());
                 runtime.block_on(write.exec_async(&mut connection))?;

@@ -1,4 +1,7 @@
-//! A cluster of redis-server, of primaries alone.
+//! A cluster of redis-server: how it starts. `slots` has how a slot moves, `failover` how a replica takes over.
+
+mod failover;
+mod slots;
 
 use crate::tool::free_address;
 use anyhow::{Context, Result, ensure};
@@ -7,7 +10,6 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const SLOTS: usize = 16_384;
 /// A new cluster takes two seconds and some until its servers answer.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// How often a port that another process has taken meanwhile is replaced.
@@ -15,40 +17,46 @@ const ATTEMPTS: usize = 5;
 
 /// Servers on ports of 127.0.0.1. They end with it.
 pub(crate) struct Cluster {
+    /// First the primaries, whose slots are equal parts in this order, then the replica of each, if they have any.
     servers: Vec<(RedisServer, u16)>,
+    primaries: usize,
 }
 
 impl Cluster {
+    /// Primaries without replicas.
     pub(crate) fn start(program: &Path, primaries: usize) -> Result<Self> {
-        let servers = (0..primaries).map(|_| start_on_port(program, &["--cluster-enabled", "yes"]));
-        let cluster = Cluster { servers: servers.collect::<Result<_>>()? };
-        let bus = |port: u16| port.wrapping_add(10_000);
-        for (number, (server, _)) in cluster.servers.iter().enumerate() {
-            let first = number * SLOTS / primaries;
-            let last = (number + 1) * SLOTS / primaries - 1;
-            expect_ok(server, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1))?;
-            expect_ok(server, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"))?;
-            let (_, port) = cluster.servers[0];
-            expect_ok(server, &format!("CLUSTER MEET 127.0.0.1 {port} {}", bus(port)))?;
-        }
+        let cluster = Self::start_servers(program, primaries, primaries, &[])?;
         cluster.await_ok()?;
         Ok(cluster)
     }
 
-    fn await_ok(&self) -> Result<()> {
-        let start = Instant::now();
-        for (server, _) in &self.servers {
-            loop {
-                let info = server.command("CLUSTER INFO")?;
-                let knows_all = format!("cluster_known_nodes:{}", self.servers.len());
-                if info.contains("cluster_state:ok") && info.contains(&knows_all) {
-                    break;
-                }
-                ensure!(start.elapsed() < READY_WITHIN, "the cluster is not ready: {info}");
-                sleep(Duration::from_millis(10));
+    /// So many servers that know each other or will soon, of which so many are primaries with slots.
+    fn start_servers(program: &Path, servers: usize, primaries: usize, options: &[&str]) -> Result<Self> {
+        let options = [&["--cluster-enabled", "yes"], options].concat();
+        let servers = (0..servers).map(|_| start_on_port(program, &options));
+        let cluster = Cluster { servers: servers.collect::<Result<_>>()?, primaries };
+        let bus = |port: u16| port.wrapping_add(10_000);
+        for (number, (server, _)) in cluster.servers.iter().enumerate() {
+            expect_ok(server, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1))?;
+            if number < primaries {
+                let (first, last) = cluster.slots_of(number);
+                expect_ok(server, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"))?;
             }
+            let (_, port) = cluster.servers[0];
+            expect_ok(server, &format!("CLUSTER MEET 127.0.0.1 {port} {}", bus(port)))?;
         }
-        Ok(())
+        Ok(cluster)
+    }
+
+    /// Waits until each server knows all others and says that the cluster works.
+    fn await_ok(&self) -> Result<()> {
+        let knows_all = format!("cluster_known_nodes:{}", self.servers.len());
+        self.servers().try_for_each(|server| {
+            until("the cluster is ready", || {
+                let info = server.command("CLUSTER INFO")?;
+                Ok(info.contains("cluster_state:ok") && info.contains(&knows_all))
+            })
+        })
     }
 
     /// The address for caches.
@@ -64,15 +72,6 @@ impl Cluster {
 
     pub(crate) fn servers(&self) -> impl Iterator<Item = &RedisServer> {
         self.servers.iter().map(|(server, _)| server)
-    }
-
-    /// The number of the server that owns the slot of a key.
-    pub(crate) fn owner_of(&self, key: &str) -> Result<usize> {
-        let reply = self.servers[0].0.command(&format!("CLUSTER KEYSLOT {key}"))?;
-        let slot = reply.trim_start_matches(':').trim_end().parse::<usize>();
-        let slot = slot.with_context(|| format!("CLUSTER KEYSLOT was answered by {reply:?}"))?;
-        // The last slot of a server is the one before the first of the next.
-        Ok(((slot + 1) * self.servers.len() - 1) / SLOTS)
     }
 }
 
@@ -98,5 +97,21 @@ pub(crate) fn url_of(port: u16) -> String {
 fn expect_ok(server: &RedisServer, line: &str) -> Result<()> {
     let reply = server.command(line)?;
     ensure!(reply == "+OK\r\n", "{line} was answered by {reply:?}");
+    Ok(())
+}
+
+/// The id of a server in its cluster.
+fn id_of(server: &RedisServer) -> Result<String> {
+    let reply = server.command("CLUSTER MYID")?;
+    reply.lines().nth(1).map(str::to_owned).with_context(|| format!("CLUSTER MYID was answered by {reply:?}"))
+}
+
+/// Waits for a condition.
+fn until(what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !condition()? {
+        ensure!(start.elapsed() < READY_WITHIN, "not within {READY_WITHIN:?}: {what}");
+        sleep(Duration::from_millis(10));
+    }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const OLD: u64 = 1;
+pub(super) const OLD: u64 = 1;
 const NEW: u64 = 2;
 
 /// The experiments without Redis.
@@ -23,7 +23,7 @@ pub(super) const OVER_REDIS: [&str; 5] = [
 ];
 
 /// The age at which an invalidation must have reached the other node.
-const LAG: Duration = Duration::from_secs(1);
+pub(super) const LAG: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Whether the old value was served, for each of [`IN_MEMORY`].
@@ -50,12 +50,12 @@ pub(super) async fn over_redis<C: OverRedis>(url: &str) -> Vec<(&'static str, bo
 }
 
 /// A key that no other experiment uses: all share one Redis.
-fn unused_key() -> u64 {
+pub(super) fn unused_key() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-async fn serves_old(cache: &impl FetchThrough, key: u64) -> bool {
+pub(super) async fn serves_old(cache: &impl FetchThrough, key: u64) -> bool {
     cache.read(key).await == Some(OLD)
 }
 

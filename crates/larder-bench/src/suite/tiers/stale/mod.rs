@@ -3,9 +3,10 @@
 //!
 //! Those over Redis start their own redis-server, if it is installed.
 
+mod cluster;
 mod experiments;
 
-use super::subject::{FetchThrough, InMemory, Larder, Moka, OverRedis, QuickCache};
+use super::subject::{FetchThrough, InMemory, Larder, Moka, OverCluster, OverRedis, QuickCache, RedisRs};
 use crate::measure::rounds::{self, Runner, Sample, Value};
 use crate::result::OCCURRED;
 use crate::suite::{Findings, Plan, Suite, Target};
@@ -13,6 +14,8 @@ use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
 use larder_process::{RedisServer, find_program};
 use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -20,8 +23,10 @@ use tokio::runtime::{Builder, Runtime};
 const WORKLOAD: &str = "stale";
 const ROUNDS: usize = 7;
 const QUICK_ROUNDS: usize = 2;
+/// Of the experiments over a cluster, of which one takes some twenty seconds and has many keys.
+const CLUSTER_ROUNDS: usize = 3;
 /// Longer than any round without a hanging cache.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 pub(crate) struct Stale;
 
@@ -31,7 +36,7 @@ impl Suite for Stale {
     }
 
     fn description(&self) -> &'static str {
-        "who serves what was invalidated: during loads, by other nodes"
+        "who serves what was invalidated: during loads, by other nodes, while slots move, by a failover"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -56,25 +61,35 @@ impl Suite for Stale {
     /// # Errors
     /// If our cache served an invalidated value, which is a bug and not a figure.
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
-        let rounds = if plan.quick { QUICK_ROUNDS } else { ROUNDS };
-        let server = find_program("redis-server").map(RedisServer::start);
-        let server = server.transpose().context("cannot start redis-server")?;
-        // Two threads: a task that blocks must not block the others.
-        let runtime = Arc::new(Builder::new_multi_thread().worker_threads(2).enable_all().build()?);
-        let url = server.as_ref().map(RedisServer::url);
+        let (rounds, cluster_rounds) = if plan.quick { (QUICK_ROUNDS, 1) } else { (ROUNDS, CLUSTER_ROUNDS) };
+        let bench = Bench::start()?;
         let mut runners = vec![
-            two_tiers::<Larder, Larder>(&runtime, url.as_deref()),
-            one_tier::<Moka>(&runtime),
-            one_tier::<QuickCache>(&runtime),
+            runner::<Larder>(vec![in_memory::<Larder>(&bench), over_redis::<Larder>(&bench)]),
+            runner::<Moka>(vec![in_memory::<Moka>(&bench)]),
+            runner::<QuickCache>(vec![in_memory::<QuickCache>(&bench)]),
         ];
         #[cfg(feature = "bench-peers")]
         {
             use super::subject::{Cachet, Foyer, Hitbox, InMoka, InMokaAndRedis};
-            runners.push(one_tier::<Foyer>(&runtime));
-            runners.push(two_tiers::<Cachet, Cachet>(&runtime, url.as_deref()));
-            runners.push(two_tiers::<Hitbox<InMoka>, Hitbox<InMokaAndRedis>>(&runtime, url.as_deref()));
+            runners.push(runner::<Foyer>(vec![in_memory::<Foyer>(&bench)]));
+            runners.push(runner::<Cachet>(vec![in_memory::<Cachet>(&bench), over_redis::<Cachet>(&bench)]));
+            runners.push(runner::<Hitbox<InMoka>>(vec![
+                in_memory::<Hitbox<InMoka>>(&bench),
+                over_redis::<Hitbox<InMokaAndRedis>>(&bench),
+            ]));
         }
-        let figures = rounds::run(WORKLOAD, &mut runners, rounds, bar)?;
+        let mut figures = rounds::run(WORKLOAD, &mut runners, rounds, bar)?;
+        if let Some((program, _)) = &bench.redis {
+            let mut runners =
+                vec![over_cluster::<Larder>(&bench, program), over_cluster::<RedisRs>(&bench, program)];
+            #[cfg(feature = "bench-peers")]
+            {
+                use super::subject::{Cachet, Hitbox, InMokaAndRedis};
+                runners.push(over_cluster::<Cachet>(&bench, program));
+                runners.push(over_cluster::<Hitbox<InMokaAndRedis>>(&bench, program));
+            }
+            figures.extend(rounds::run(WORKLOAD, &mut runners, cluster_rounds, bar)?);
+        }
         for figure in figures.iter().filter(|figure| figure.subject == Larder::NAME) {
             ensure!(
                 figure.rounds.iter().all(|stale| *stale == 0.0),
@@ -83,7 +98,7 @@ impl Suite for Stale {
             );
         }
         let mut findings = Findings { figures, ..Findings::default() };
-        if server.is_none() {
+        if bench.redis.is_none() {
             findings
                 .notes
                 .push("redis-server is not installed: the experiments over Redis were skipped.".to_owned());
@@ -94,40 +109,76 @@ impl Suite for Stale {
 
 /// The names of the experiments in results; some need Redis.
 fn experiments(with_redis: bool) -> impl Iterator<Item = &'static str> {
-    let over_redis = experiments::OVER_REDIS.into_iter().filter(move |_| with_redis);
-    experiments::IN_MEMORY.into_iter().chain(over_redis)
+    let over_redis = experiments::OVER_REDIS.into_iter().chain(cluster::OVER_CLUSTER);
+    experiments::IN_MEMORY.into_iter().chain(over_redis.filter(move |_| with_redis))
 }
 
-fn one_tier<C: InMemory>(runtime: &Arc<Runtime>) -> Runner {
-    let runtime = runtime.clone();
-    let round = move || sample(with_timeout::<C>(&runtime, experiments::in_memory::<C>()));
-    Runner { subject: C::NAME, round: Box::new(round) }
+/// What the experiments need.
+struct Bench {
+    runtime: Arc<Runtime>,
+    /// The program, and a server; `None` if it is not installed.
+    redis: Option<(PathBuf, RedisServer)>,
 }
 
-/// Without a `url`, only the experiments without Redis.
-fn two_tiers<C: InMemory, T: OverRedis>(runtime: &Arc<Runtime>, url: Option<&str>) -> Runner {
-    let (runtime, url) = (runtime.clone(), url.map(str::to_owned));
-    let round = move || {
-        let mut outcomes = with_timeout::<C>(&runtime, experiments::in_memory::<C>());
-        if let Some(url) = &url {
-            outcomes.extend(with_timeout::<T>(&runtime, experiments::over_redis::<T>(url)));
-        }
-        sample(outcomes)
+impl Bench {
+    fn start() -> Result<Self> {
+        let start = |program: PathBuf| Ok::<_, io::Error>((program.clone(), RedisServer::start(program)?));
+        let redis = find_program("redis-server").map(start).transpose();
+        // Two threads: a task that blocks must not block the others.
+        let runtime = Arc::new(Builder::new_multi_thread().worker_threads(2).enable_all().build()?);
+        Ok(Bench { runtime, redis: redis.context("cannot start redis-server")? })
+    }
+}
+
+/// Whether the old value was served in an experiment, or the share of the keys of which it was.
+type Outcome = (&'static str, f64);
+/// Some experiments of one cache.
+type Part = Box<dyn FnMut() -> Vec<Outcome>>;
+
+fn runner<C: FetchThrough>(mut parts: Vec<Part>) -> Runner {
+    Runner {
+        subject: C::NAME,
+        round: Box::new(move || sample(parts.iter_mut().flat_map(|part| part()).collect())),
+    }
+}
+
+fn in_memory<C: InMemory>(bench: &Bench) -> Part {
+    let runtime = bench.runtime.clone();
+    Box::new(move || events(with_timeout::<C, _>(&runtime, experiments::in_memory::<C>())))
+}
+
+/// None without a server.
+fn over_redis<C: OverRedis>(bench: &Bench) -> Part {
+    let (runtime, url) = (bench.runtime.clone(), bench.redis.as_ref().map(|(_, server)| server.url()));
+    let run = move |url: &String| events(with_timeout::<C, _>(&runtime, experiments::over_redis::<C>(url)));
+    Box::new(move || url.iter().flat_map(&run).collect())
+}
+
+/// Each round loses another primary.
+fn over_cluster<C: OverCluster>(bench: &Bench, program: &Path) -> Runner {
+    let (runtime, program) = (bench.runtime.clone(), program.to_owned());
+    let mut lost = (0..cluster::PRIMARIES).cycle();
+    let part = move || {
+        let lost = lost.next().expect("it has no end");
+        let shares = with_timeout::<C, _>(&runtime, cluster::over_cluster::<C>(&program, lost));
+        let shares = shares.unwrap_or_else(|error| panic!("{}, over a cluster: {error:#}", C::NAME));
+        cluster::OVER_CLUSTER.into_iter().zip(shares).collect()
     };
-    Runner { subject: C::NAME, round: Box::new(round) }
+    runner::<C>(vec![Box::new(part)])
 }
 
-fn with_timeout<C: FetchThrough>(
-    runtime: &Runtime,
-    experiments: impl Future<Output = Vec<(&'static str, bool)>>,
-) -> Vec<(&'static str, bool)> {
+fn with_timeout<C: FetchThrough, T>(runtime: &Runtime, experiments: impl Future<Output = T>) -> T {
     let outcomes = runtime.block_on(async { tokio::time::timeout(TIMEOUT, experiments).await });
     outcomes.unwrap_or_else(|_| panic!("{} hangs", C::NAME))
 }
 
-fn sample(outcomes: Vec<(&'static str, bool)>) -> Sample {
+fn events(outcomes: Vec<(&'static str, bool)>) -> Vec<Outcome> {
+    outcomes.into_iter().map(|(experiment, stale)| (experiment, f64::from(u8::from(stale)))).collect()
+}
+
+fn sample(outcomes: Vec<Outcome>) -> Sample {
     let count = outcomes.len() as u64;
-    let value = |(experiment, stale)| Value::low(experiment, OCCURRED, f64::from(u8::from(stale)));
+    let value = |(experiment, stale)| Value::low(experiment, OCCURRED, stale);
     Sample { values: outcomes.into_iter().map(value).collect(), succeeded: count, expected: count }
 }
 
@@ -147,8 +198,13 @@ mod tests {
             assert!(verdict.met, "ours serves an invalidated value: {experiment}");
         }
         // The experiments must find a stale read where one is known.
-        let moka = file.find(WORKLOAD, "invalidated during a load", "moka").unwrap();
-        assert!(moka.rounds.iter().all(|stale| *stale == 1.0));
+        let always_stale = |experiment: &str, subject: &str| {
+            let figure = file.find(WORKLOAD, experiment, subject);
+            figure.is_none_or(|figure| figure.rounds.iter().all(|stale| *stale == 1.0))
+        };
+        assert!(always_stale("invalidated during a load", "moka"));
+        // Redis itself forgets the invalidation then.
+        assert!(always_stale(cluster::OVER_CLUSTER[2], "redis-rs"));
         assert!(file.subjects(WORKLOAD).len() >= 3);
     }
 }

@@ -1,12 +1,12 @@
 //! cachet, from Microsoft's oxidizer. It has no Redis tier, but an interface for one: this is a minimal implementation.
 
-use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
+use super::redis_rs::Remote;
+use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverCluster, OverRedis, TTL};
+use crate::tool::Cluster;
 use cachet::{Cache, CacheEntry, CacheTier, Error, InsertOutcome};
-use redis::aio::MultiplexedConnection;
 use std::future::Future;
 use std::sync::Arc;
 use tick::Clock;
-use tokio::sync::OnceCell;
 
 #[derive(Clone)]
 pub(crate) struct Cachet(Arc<Cache<u64, u64>>);
@@ -26,16 +26,17 @@ impl FetchThrough for Cachet {
         }
     }
 
+    /// While a tier does not answer, a caller would load the value.
     async fn read(&self, key: u64) -> Option<u64> {
-        self.0.get(&key).await.expect("every tier answers").map(|entry| *entry.value())
+        self.0.get(&key).await.ok().flatten().map(|entry| *entry.value())
     }
 
     async fn write(&self, key: u64, value: u64) {
         self.0.insert(key, value).await.expect("every tier accepts the operation");
     }
 
-    async fn invalidate(&self, key: u64) {
-        self.0.invalidate(&key).await.expect("every tier accepts the operation");
+    async fn try_invalidate(&self, key: u64) -> bool {
+        self.0.invalidate(&key).await.is_ok()
     }
 }
 
@@ -48,27 +49,35 @@ impl InMemory for Cachet {
 
 impl OverRedis for Cachet {
     fn node(url: &str, gate: &Gate) -> Self {
-        let clock = Clock::new_tokio();
-        let client = redis::Client::open(url).expect("the address is well formed");
-        let tier = RedisTier { client, connection: OnceCell::new(), gate: gate.clone() };
-        let second = Cache::builder(clock.clone()).storage(tier);
-        let memory = Cache::builder(clock).memory_with(|memory| memory.max_capacity(CAPACITY)).ttl(TTL);
-        Cachet(Arc::new(memory.fallback(second).stampede_protection().build()))
+        over(RedisTier { redis: Remote::server(url), gate: gate.clone() })
     }
 }
 
+impl OverCluster for Cachet {
+    fn cluster_node(cluster: &Cluster) -> Self {
+        over(RedisTier { redis: Remote::cluster(cluster, None), gate: Gate::open() })
+    }
+
+    async fn redis_key(key: u64) -> Vec<u8> {
+        redis_key(&key).into_bytes()
+    }
+}
+
+fn over(tier: RedisTier) -> Cachet {
+    let clock = Clock::new_tokio();
+    let second = Cache::builder(clock.clone()).storage(tier);
+    let memory = Cache::builder(clock).memory_with(|memory| memory.max_capacity(CAPACITY)).ttl(TTL);
+    Cachet(Arc::new(memory.fallback(second).stampede_protection().build()))
+}
+
 struct RedisTier {
-    client: redis::Client,
-    connection: OnceCell<MultiplexedConnection>,
+    redis: Remote,
     gate: Gate,
 }
 
 impl RedisTier {
     async fn send<T: redis::FromRedisValue>(&self, command: &mut redis::Cmd) -> Result<T, Error> {
-        let connect = || self.client.get_multiplexed_async_connection();
-        let mut connection =
-            self.connection.get_or_try_init(connect).await.map_err(Error::from_source)?.clone();
-        command.query_async(&mut connection).await.map_err(Error::from_source)
+        self.redis.send(command).await.map_err(Error::from_source)
     }
 }
 

@@ -30,8 +30,9 @@ impl FetchThrough for Foyer {
         self.insert(key, value);
     }
 
-    async fn invalidate(&self, key: u64) {
+    async fn try_invalidate(&self, key: u64) -> bool {
         self.0.remove(&key);
+        true
     }
 }
 

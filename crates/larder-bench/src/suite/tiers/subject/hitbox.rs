@@ -1,6 +1,7 @@
 //! hitbox, with moka and Redis as its backends.
 
-use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
+use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverCluster, OverRedis, TTL};
+use crate::tool::Cluster;
 use hitbox::concurrency::BroadcastConcurrencyManager;
 use hitbox::fsm::CacheFuture;
 use hitbox::policy::{ConcurrencyLimit, PolicyConfig};
@@ -8,7 +9,7 @@ use hitbox::{CacheContext, CacheKey, CacheValue, DisabledOffload, Extractor, Neu
 use hitbox_backend::composition::policy::RefillPolicy;
 use hitbox_backend::compressor::CompressionError;
 use hitbox_backend::format::BincodeFormat;
-use hitbox_backend::{CacheBackend, Compose, CompositionBackend, Compressor};
+use hitbox_backend::{CacheBackend, CacheKeyFormat, Compose, CompositionBackend, Compressor};
 use hitbox_fn::{Args, FnExtractor, FnUpstream};
 use hitbox_moka::MokaBackend;
 use hitbox_redis::{ConnectionMode, RedisBackend};
@@ -94,12 +95,9 @@ impl<B: CacheBackend + Send + Sync + 'static> FetchThrough for Hitbox<B> {
             .expect("every tier accepts the operation");
     }
 
-    async fn invalidate(&self, key: u64) {
+    async fn try_invalidate(&self, key: u64) -> bool {
         let mut context = CacheContext::default().boxed();
-        self.backend
-            .delete(&cache_key(key).await, &mut context)
-            .await
-            .expect("every tier accepts the operation");
+        self.backend.delete(&cache_key(key).await, &mut context).await.is_ok()
     }
 }
 
@@ -114,15 +112,29 @@ impl InMemory for Hitbox<InMoka> {
 }
 
 impl OverRedis for Hitbox<InMokaAndRedis> {
-    /// With the option to copy values from Redis to memory.
     fn node(url: &str, gate: &Gate) -> Self {
-        let redis = RedisBackend::builder()
-            .connection(ConnectionMode::single(url))
-            .compressor(Gated(gate.clone()))
-            .build()
-            .expect("the options are in range");
-        Hitbox::with_backend(moka().compose(redis, DisabledOffload).refill(RefillPolicy::Always))
+        over(ConnectionMode::single(url), gate)
     }
+}
+
+impl OverCluster for Hitbox<InMokaAndRedis> {
+    fn cluster_node(cluster: &Cluster) -> Self {
+        over(ConnectionMode::cluster(cluster.urls()), &Gate::open())
+    }
+
+    async fn redis_key(key: u64) -> Vec<u8> {
+        CacheKeyFormat::default().serialize(&cache_key(key).await).expect("a key has a name")
+    }
+}
+
+/// With the option to copy values from Redis to memory.
+fn over(redis: ConnectionMode, gate: &Gate) -> Hitbox<InMokaAndRedis> {
+    let redis = RedisBackend::builder()
+        .connection(redis)
+        .compressor(Gated(gate.clone()))
+        .build()
+        .expect("the options are in range");
+    Hitbox::with_backend(moka().compose(redis, DisabledOffload).refill(RefillPolicy::Always))
 }
 
 /// Passes the gate in decompression, which is between Redis and memory.

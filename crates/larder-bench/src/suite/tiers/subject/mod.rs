@@ -11,6 +11,7 @@ mod gate;
 mod hitbox;
 mod ours;
 mod peers;
+mod redis_rs;
 
 #[cfg(feature = "bench-peers")]
 pub(super) use cachet::Cachet;
@@ -21,7 +22,9 @@ pub(super) use gate::Gate;
 pub(super) use hitbox::{Hitbox, InMoka, InMokaAndRedis};
 pub(super) use ours::Larder;
 pub(super) use peers::{Moka, QuickCache};
+pub(super) use redis_rs::RedisRs;
 
+use crate::tool::Cluster;
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
@@ -59,8 +62,13 @@ pub(super) trait FetchThrough: Clone + Send + Sync + 'static {
 
     fn write(&self, key: u64, value: u64) -> impl Future<Output = ()> + Send;
 
+    /// Returns when the cache reports that the value is invalidated, or that it could not do that now.
+    fn try_invalidate(&self, key: u64) -> impl Future<Output = bool> + Send;
+
     /// Returns when the cache reports that the value is invalidated.
-    fn invalidate(&self, key: u64) -> impl Future<Output = ()> + Send;
+    fn invalidate(&self, key: u64) -> impl Future<Output = ()> + Send {
+        async move { assert!(self.try_invalidate(key).await, "every tier accepts the operation") }
+    }
 }
 
 /// A cache with a memory tier alone.
@@ -74,4 +82,13 @@ pub(super) trait OverRedis: FetchThrough {
     /// A node with its own memory and the shared Redis. A value from Redis passes the gate before the node stores it in
     /// memory.
     fn node(url: &str, gate: &Gate) -> Self;
+}
+
+/// A cache whose second tier is a Redis cluster.
+pub(super) trait OverCluster: FetchThrough {
+    /// A node with its own memory and the shared cluster. Must be called in a runtime.
+    fn cluster_node(cluster: &Cluster) -> Self;
+
+    /// The name of the key in Redis, which has a slot.
+    fn redis_key(key: u64) -> impl Future<Output = Vec<u8>> + Send;
 }

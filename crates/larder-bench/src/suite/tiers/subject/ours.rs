@@ -1,6 +1,7 @@
 //! Our own cache.
 
-use super::{FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
+use super::{FetchThrough, Gate, InMemory, LoadFailed, OverCluster, OverRedis, TTL};
+use crate::tool::Cluster;
 use larder::{Builder, Cache, Codec, CodecError, Policy, Reach, View};
 use std::future::Future;
 use std::time::Duration;
@@ -32,9 +33,9 @@ impl FetchThrough for Larder {
         assert_eq!(reach, Reach::Everywhere, "every tier accepts the operation");
     }
 
-    async fn invalidate(&self, key: u64) {
+    async fn try_invalidate(&self, key: u64) -> bool {
         let removal = self.0.delete(&key).await.expect("a key can be deleted");
-        assert_eq!(removal.reach, Reach::Everywhere, "every tier accepts the operation");
+        removal.reach == Reach::Everywhere
     }
 }
 
@@ -54,6 +55,16 @@ impl OverRedis for Larder {
         let builder = builder().redis(url).redis_timeout(Duration::from_secs(10));
         let cache = builder.build().expect("the options are in range");
         Larder(cache.view_with_codec("n", Gated(gate.clone())))
+    }
+}
+
+impl OverCluster for Larder {
+    fn cluster_node(cluster: &Cluster) -> Self {
+        Self::node(&cluster.url(), &Gate::open())
+    }
+
+    async fn redis_key(key: u64) -> Vec<u8> {
+        format!("bench:n:{key}").into_bytes()
     }
 }
 

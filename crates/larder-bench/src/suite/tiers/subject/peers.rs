@@ -33,8 +33,9 @@ impl FetchThrough for Moka {
         self.insert(key, value);
     }
 
-    async fn invalidate(&self, key: u64) {
+    async fn try_invalidate(&self, key: u64) -> bool {
         self.0.invalidate(&key);
+        true
     }
 }
 
@@ -65,8 +66,9 @@ impl FetchThrough for QuickCache {
         self.insert(key, value);
     }
 
-    async fn invalidate(&self, key: u64) {
+    async fn try_invalidate(&self, key: u64) -> bool {
         self.0.remove(&key);
+        true
     }
 }
 
