@@ -1,7 +1,6 @@
 //! hitbox, with moka and Redis as its backends.
 
-use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverCluster, OverRedis, TTL};
-use crate::tool::Cluster;
+use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
 use hitbox::concurrency::BroadcastConcurrencyManager;
 use hitbox::fsm::CacheFuture;
 use hitbox::policy::{ConcurrencyLimit, PolicyConfig};
@@ -9,7 +8,7 @@ use hitbox::{CacheContext, CacheKey, CacheValue, DisabledOffload, Extractor, Neu
 use hitbox_backend::composition::policy::RefillPolicy;
 use hitbox_backend::compressor::CompressionError;
 use hitbox_backend::format::BincodeFormat;
-use hitbox_backend::{CacheBackend, CacheKeyFormat, Compose, CompositionBackend, Compressor};
+use hitbox_backend::{CacheBackend, Compose, CompositionBackend, Compressor};
 use hitbox_fn::{Args, FnExtractor, FnUpstream};
 use hitbox_moka::MokaBackend;
 use hitbox_redis::{ConnectionMode, RedisBackend};
@@ -114,16 +113,6 @@ impl InMemory for Hitbox<InMoka> {
 impl OverRedis for Hitbox<InMokaAndRedis> {
     fn node(url: &str, gate: &Gate) -> Self {
         over(ConnectionMode::single(url), gate)
-    }
-}
-
-impl OverCluster for Hitbox<InMokaAndRedis> {
-    fn cluster_node(cluster: &Cluster) -> Self {
-        over(ConnectionMode::cluster(cluster.urls()), &Gate::open())
-    }
-
-    async fn redis_key(key: u64) -> Vec<u8> {
-        CacheKeyFormat::default().serialize(&cache_key(key).await).expect("a key has a name")
     }
 }
 
