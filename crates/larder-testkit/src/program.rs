@@ -4,8 +4,8 @@ use crate::wait::PATIENCE;
 use larder_process::{Running, find_program};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 /// Where a program is, or `None` and a note for the caller to return early, see [`needs`].
@@ -41,10 +41,13 @@ pub(crate) fn test_name() -> String {
 pub(crate) fn note_skip(note: &str) {
     eprintln!("skipped {note}");
     if let Some(log) = std::env::var_os("LARDER_SKIP_LOG") {
-        let file = OpenOptions::new().create(true).append(true).open(log);
-        writeln!(file.expect("the log of skips can be opened"), "{note}")
-            .expect("the log of skips can be written");
+        append_line(Path::new(&log), note).expect("the log of skips can be written");
     }
+}
+
+/// Appends a line in one write: tests of several threads and processes append to one file.
+fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
 /// Starts a program that ends with the test.
@@ -81,4 +84,23 @@ pub fn may_open(files: u64) -> bool {
     let wanted = limit.current.map(|current| current.max(files));
     limit.current.is_none_or(|current| current >= files)
         || setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum }).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of a line was a write of its own, so two notes could be one line and an empty one.
+    #[test]
+    fn lines_of_several_threads_stay_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| (0..1_000).for_each(|_| append_line(&log, "a note").unwrap()));
+            }
+        });
+        let lines = std::fs::read_to_string(&log).unwrap();
+        assert_eq!((lines.lines().count(), lines.lines().find(|line| *line != "a note")), (4_000, None));
+    }
 }
