@@ -120,7 +120,8 @@ impl SharedHttpCache {
     ///
     /// After any purge has returned, no response whose handler started before it is served or stored by this replica.
     /// [`Reach::Everywhere`]: the same holds for the others within `max_lag`. [`Reach::HereAndQueued`]: Redis did not
-    /// confirm; the purge is queued and replayed until it does.
+    /// confirm; the purge is queued and replayed until it does. It is queued nowhere in a process that was forked with this
+    /// cache, and over a server that [lacks what is needed](larder::Requirement), where replicas share no responses.
     ///
     /// The purge continues if the caller is dropped. Cost: one round trip to Redis.
     ///

@@ -67,8 +67,9 @@ impl SharedStore {
     }
 }
 
-/// The reach of a purge. One short tag is never refused: the only error is that of a runtime that shuts down, and nobody
-/// knows then whether Redis has confirmed.
+/// The reach of a purge. One short tag is never refused. The errors that are left are those of a runtime that shuts down, where
+/// nobody knows whether Redis has confirmed, of a process that inherited the cache, and of a server that lacks what is needed: in
+/// the last two, replicas share no responses.
 pub(crate) fn reach_of(purged: Result<larder::Reach, larder::CacheError>) -> larder::Reach {
     purged.unwrap_or(larder::Reach::HereAndQueued)
 }
