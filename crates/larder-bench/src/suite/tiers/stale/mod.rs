@@ -7,7 +7,7 @@ mod cluster;
 mod experiments;
 
 use super::subject::{FetchThrough, InMemory, Larder, Moka, OverCluster, OverRedis, QuickCache, RedisRs};
-use crate::measure::rounds::{self, Runner, Sample, Value};
+use crate::measure::rounds::{self, Runner, Sample, Value, record};
 use crate::result::{Figure, OCCURRED};
 use crate::suite::{Findings, Plan, Suite, Target};
 use anyhow::{Context, Result, ensure};
@@ -62,16 +62,19 @@ impl Suite for Stale {
     /// If our cache served an invalidated value, which is a bug and not a figure.
     fn measure(&self, plan: &Plan, bar: &ProgressBar) -> Result<Findings> {
         let bench = Bench::start()?;
-        let mut figures = over_one_server(&bench, plan, bar)?;
-        figures.extend(over_clusters(&bench, plan, bar)?);
-        for figure in figures.iter().filter(|figure| figure.subject == Larder::NAME) {
+        let mut findings = Findings { figures: over_one_server(&bench, plan, bar)?, ..Findings::default() };
+        if let Some((program, _)) = &bench.redis {
+            let rounds = if plan.quick { 1 } else { CLUSTER_ROUNDS };
+            over_cluster::<Larder>(&bench, program, rounds, bar, &mut findings)?;
+            over_cluster::<RedisRs>(&bench, program, rounds, bar, &mut findings)?;
+        }
+        for figure in findings.figures.iter().filter(|figure| figure.subject == Larder::NAME) {
             ensure!(
                 figure.rounds.iter().all(|stale| *stale == 0.0),
                 "larder served an invalidated value: {}",
                 figure.measure
             );
         }
-        let mut findings = Findings { figures, ..Findings::default() };
         if bench.redis.is_none() {
             findings
                 .notes
@@ -101,14 +104,35 @@ fn over_one_server(bench: &Bench, plan: &Plan, bar: &ProgressBar) -> Result<Vec<
     rounds::run(WORKLOAD, &mut runners, if plan.quick { QUICK_ROUNDS } else { ROUNDS }, bar)
 }
 
-/// The experiments over clusters; none without a server.
-fn over_clusters(bench: &Bench, plan: &Plan, bar: &ProgressBar) -> Result<Vec<Figure>> {
-    let Some((program, _)) = &bench.redis else { return Ok(Vec::new()) };
-    let mut runners = vec![over_cluster::<Larder>(bench, program), over_cluster::<RedisRs>(bench, program)];
-    // Hitbox connects to a cluster too, and does not come to the end of these experiments.
-    #[cfg(feature = "bench-peers")]
-    runners.push(over_cluster::<super::subject::Cachet>(bench, program));
-    rounds::run(WORKLOAD, &mut runners, if plan.quick { 1 } else { CLUSTER_ROUNDS }, bar)
+/// The experiments over clusters, each round of which loses another primary. A peer that does not come to their end has no
+/// figures there, and a note says so.
+///
+/// # Errors
+/// If our cache does not come to their end.
+fn over_cluster<C: OverCluster>(
+    bench: &Bench,
+    program: &Path,
+    rounds: usize,
+    bar: &ProgressBar,
+    findings: &mut Findings,
+) -> Result<()> {
+    let mut figures = Vec::new();
+    for round in 0..rounds {
+        bar.set_message(format!("{} over a cluster, round {} of {rounds}", C::NAME, round + 1));
+        let experiments = cluster::over_cluster::<C>(program, round % cluster::PRIMARIES);
+        let ended = bench.runtime.block_on(async { tokio::time::timeout(TIMEOUT, experiments).await });
+        let Ok(shares) = ended else {
+            let note = format!("{} did not end within {} s over a cluster.", C::NAME, TIMEOUT.as_secs());
+            ensure!(C::NAME != Larder::NAME, note);
+            findings.notes.push(note);
+            return Ok(());
+        };
+        for (experiment, share) in cluster::OVER_CLUSTER.into_iter().zip(shares?) {
+            record(&mut figures, WORKLOAD, C::NAME, Value::low(experiment, OCCURRED, share));
+        }
+    }
+    findings.figures.extend(figures);
+    Ok(())
 }
 
 /// The names of the experiments in results.
@@ -134,8 +158,8 @@ impl Bench {
     }
 }
 
-/// Whether the old value was served in an experiment, or the share of the keys of which it was.
-type Outcome = (&'static str, f64);
+/// Whether the old value was served in an experiment.
+type Outcome = (&'static str, bool);
 /// Some experiments of one cache.
 type Part = Box<dyn FnMut() -> Vec<Outcome>>;
 
@@ -148,27 +172,14 @@ fn runner<C: FetchThrough>(mut parts: Vec<Part>) -> Runner {
 
 fn in_memory<C: InMemory>(bench: &Bench) -> Part {
     let runtime = bench.runtime.clone();
-    Box::new(move || events(with_timeout::<C, _>(&runtime, experiments::in_memory::<C>())))
+    Box::new(move || with_timeout::<C, _>(&runtime, experiments::in_memory::<C>()))
 }
 
 /// None without a server.
 fn over_redis<C: OverRedis>(bench: &Bench) -> Part {
     let (runtime, url) = (bench.runtime.clone(), bench.redis.as_ref().map(|(_, server)| server.url()));
-    let run = move |url: &String| events(with_timeout::<C, _>(&runtime, experiments::over_redis::<C>(url)));
+    let run = move |url: &String| with_timeout::<C, _>(&runtime, experiments::over_redis::<C>(url));
     Box::new(move || url.iter().flat_map(&run).collect())
-}
-
-/// Each round loses another primary.
-fn over_cluster<C: OverCluster>(bench: &Bench, program: &Path) -> Runner {
-    let (runtime, program) = (bench.runtime.clone(), program.to_owned());
-    let mut lost = (0..cluster::PRIMARIES).cycle();
-    let part = move || {
-        let lost = lost.next().expect("it has no end");
-        let shares = with_timeout::<C, _>(&runtime, cluster::over_cluster::<C>(&program, lost));
-        let shares = shares.unwrap_or_else(|error| panic!("{}, over a cluster: {error:#}", C::NAME));
-        cluster::OVER_CLUSTER.into_iter().zip(shares).collect()
-    };
-    runner::<C>(vec![Box::new(part)])
 }
 
 fn with_timeout<C: FetchThrough, T>(runtime: &Runtime, experiments: impl Future<Output = T>) -> T {
@@ -176,13 +187,9 @@ fn with_timeout<C: FetchThrough, T>(runtime: &Runtime, experiments: impl Future<
     outcomes.unwrap_or_else(|_| panic!("{} hangs", C::NAME))
 }
 
-fn events(outcomes: Vec<(&'static str, bool)>) -> Vec<Outcome> {
-    outcomes.into_iter().map(|(experiment, stale)| (experiment, f64::from(u8::from(stale)))).collect()
-}
-
 fn sample(outcomes: Vec<Outcome>) -> Sample {
     let count = outcomes.len() as u64;
-    let value = |(experiment, stale)| Value::low(experiment, OCCURRED, stale);
+    let value = |(experiment, stale)| Value::low(experiment, OCCURRED, f64::from(u8::from(stale)));
     Sample { values: outcomes.into_iter().map(value).collect(), succeeded: count, expected: count }
 }
 

@@ -1,8 +1,7 @@
 //! cachet, from Microsoft's oxidizer. It has no Redis tier, but an interface for one: this is a minimal implementation.
 
 use super::redis_rs::Remote;
-use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverCluster, OverRedis, TTL};
-use crate::tool::Cluster;
+use super::{CAPACITY, FetchThrough, Gate, InMemory, LoadFailed, OverRedis, TTL};
 use cachet::{Cache, CacheEntry, CacheTier, Error, InsertOutcome};
 use std::future::Future;
 use std::sync::Arc;
@@ -50,16 +49,6 @@ impl InMemory for Cachet {
 impl OverRedis for Cachet {
     fn node(url: &str, gate: &Gate) -> Self {
         over(RedisTier { redis: Remote::server(url), gate: gate.clone() })
-    }
-}
-
-impl OverCluster for Cachet {
-    fn cluster_node(cluster: &Cluster) -> Self {
-        over(RedisTier { redis: Remote::cluster(cluster, None), gate: Gate::open() })
-    }
-
-    async fn redis_key(key: u64) -> Vec<u8> {
-        redis_key(&key).into_bytes()
     }
 }
 

@@ -52,7 +52,7 @@ impl OverCluster for RedisRs {
     fn cluster_node(cluster: &Cluster) -> Self {
         let size = NonZeroUsize::new(CAPACITY as usize).expect("a capacity is not zero");
         let memory = CacheConfig::new().set_size(size).set_default_client_ttl(TTL);
-        RedisRs(Arc::new(Remote::cluster(cluster, Some(memory))))
+        RedisRs(Arc::new(Remote::cluster(cluster, memory)))
     }
 
     async fn redis_key(key: u64) -> Vec<u8> {
@@ -77,11 +77,11 @@ impl Remote {
         Remote::Server(redis::Client::open(url).expect("the address is well formed"), OnceCell::new())
     }
 
-    /// With the client's own memory, if it has a configuration.
-    pub(super) fn cluster(cluster: &Cluster, memory: Option<CacheConfig>) -> Self {
+    /// With the client's own memory.
+    fn cluster(cluster: &Cluster, memory: CacheConfig) -> Self {
         // Invalidations are pushed in this version only.
         let builder = ClusterClientBuilder::new(cluster.urls()).use_protocol(ProtocolVersion::RESP3);
-        let builder = memory.into_iter().fold(builder, ClusterClientBuilder::cache_config);
+        let builder = builder.cache_config(memory);
         Remote::Cluster(builder.build().expect("the addresses are well formed"), OnceCell::new())
     }
 
