@@ -53,11 +53,12 @@ mod system;
 mod values;
 
 pub use cmd::commands;
-pub use config::{ByteSize, Config, Password};
+pub use config::{Config, Password};
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::ServerError;
 
 pub use larder_engine::stats::{MissCauses, TopKey};
+pub use larder_text::ByteSize;
 pub use server::Server;
 pub use spec::CommandSpec;
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};

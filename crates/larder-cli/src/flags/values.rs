@@ -1,5 +1,5 @@
 //! The parsers of values. An address has one parser, for flags, variables and the configuration file; sizes are parsed by
-//! [`larder_server::ByteSize`].
+//! [`larder_text::ByteSize`].
 
 use axum::http::Uri;
 use axum::http::uri::Authority;

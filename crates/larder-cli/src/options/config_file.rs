@@ -5,13 +5,10 @@
 
 use crate::flags::values::{self, ADDRESS_FORM};
 use anyhow::{Result, anyhow, bail};
-use larder_server::ByteSize;
+use larder_text::{ByteSize, similar};
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use std::fmt;
 use toml::{Table, Value};
-
-/// How similar two names must be for a suggestion, from 0 to 1: less than 0.75 are a letter and a name that has it.
-const SIMILAR: f64 = 0.75;
 
 /// Keys whose values no error shows, not even those of a wrong type.
 const SECRETS: [&str; 1] = ["requirepass"];
@@ -25,7 +22,7 @@ pub(crate) fn sections<const N: usize>(text: &str, names: [&str; N]) -> Result<[
             (Some(index), Value::Table(section)) => sections[index] = section,
             (Some(_), _) => bail!("{name}: expected a section, [{name}]"),
             (None, Value::Table(_)) => {
-                let hint = similar(&name, &names).map(|known| format!("; did you mean [{known}]?"));
+                let hint = similar(&name, &names).first().map(|known| format!("; did you mean [{known}]?"));
                 bail!("[{name}]: unknown section{}", hint.unwrap_or_default());
             }
             (None, _) => bail!("{name} stands in no section: put it below one of [{}]", names.join("], [")),
@@ -63,7 +60,7 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
             P::deserialize(alone).map_err(of_type)?;
             part.insert(key, value);
         } else {
-            let hint = match similar(&key, &[own_keys, part_keys].concat()) {
+            let hint = match similar(&key, &[own_keys, part_keys].concat()).first() {
                 Some(known) => format!("did you mean {known}?"),
                 None => "`larder config` prints all keys".to_owned(),
             };
@@ -98,14 +95,6 @@ fn normalised(key: &str, value: Value) -> Result<Value, String> {
         },
         value => Ok(value),
     }
-}
-
-/// The known name that is most similar to a misspelt one.
-pub(crate) fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    let scored = known.iter().map(|known| (strsim::jaro(&name, known), *known));
-    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(score, _)| *score > SIMILAR).map(|(_, known)| known)
 }
 
 /// Errors of toml have several lines, ours have one.

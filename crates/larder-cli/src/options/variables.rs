@@ -1,8 +1,8 @@
 //! Environment variables with our prefix that no option reads: a misspelt one would be ignored in silence.
 
 use crate::flags::Cli;
-use crate::options::config_file::similar;
 use clap::{Command, CommandFactory};
+use larder_text::similar;
 use std::collections::BTreeSet;
 
 const PREFIX: &str = "LARDER_";
@@ -23,7 +23,7 @@ pub(crate) fn warning(environment: impl IntoIterator<Item = (String, String)>) -
         .filter(|name| !known.contains(name))
         .collect();
     unknown.sort();
-    let with_hint = |name: &String| match similar(&name[PREFIX.len()..], &endings) {
+    let with_hint = |name: &String| match similar(&name[PREFIX.len()..], &endings).first() {
         Some(ending) => format!("{name} (did you mean {PREFIX}{}?)", ending.to_ascii_uppercase()),
         None => name.clone(),
     };

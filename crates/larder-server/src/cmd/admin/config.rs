@@ -2,11 +2,12 @@
 
 use larder_glob::Pattern;
 use larder_resp::{Args, Limits, parse_integer};
+use larder_text::ByteSize;
 
 use crate::cmd::help::help;
 use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::config::{ByteSize, MAX_CLIENTS, Password};
+use crate::config::{MAX_CLIENTS, Password};
 use crate::db::{DATABASE_COUNT, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, MemoryPolicy, default_memory_bytes};
 use crate::observers::parse_classes;
 use crate::state::ServerState;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cmd;
 use crate::cmd::test_support::last_reply_bytes;
-use crate::config::ByteSize;
+use larder_text::ByteSize;
 
 /// The limit of a reply.
 const LIMIT: usize = 64 << 10;
