@@ -9,17 +9,16 @@ use crate::model::address::to_location;
 use crate::store::{Route, Store, StoreError};
 use http::HeaderValue;
 use larder::{
-    Builder, Cache, FetchError, Fetched, Inspection, Reach, RedisCredentials, RedisTls, Removal, View,
+    Builder, Cache, FetchError, Fetched, Inspection, Reach, RedisCredentials, RedisTls, Removal, Schema,
+    View,
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// The version of [`Target`]. Entries of another version, which a Redis may contain, are misses.
-const SCHEMA: u32 = 3;
-
-/// Where a slug leads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Where a slug leads. Entries of another form or version, which a Redis may contain, are misses.
+#[derive(Clone, Debug, PartialEq, Eq, Schema, Serialize, Deserialize)]
+#[schema(version = 3)]
 pub(crate) enum Target {
     Redirect(Redirect),
     /// Nowhere: its link was deleted, and can be restored.
@@ -27,7 +26,7 @@ pub(crate) enum Target {
 }
 
 /// What a redirect needs of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Schema, Serialize, Deserialize)]
 pub(crate) struct Redirect {
     /// Visits count under this id.
     pub(crate) link_id: u64,
@@ -40,7 +39,7 @@ pub(crate) struct Redirect {
 }
 
 /// After which time and how many visits a link no longer redirects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Schema, Serialize, Deserialize)]
 pub(crate) struct Limits {
     expires_at: Option<i64>,
     pub(crate) max_visits: Option<u64>,
@@ -160,7 +159,7 @@ impl Targets {
     pub(crate) fn new(cache: Cache, config: &Config) -> Targets {
         let view = cache
             .view("slug")
-            .with_schema(SCHEMA)
+            .with_derived_schema()
             .with_negative_ttl(Duration::from_secs(config.negative_ttl_seconds));
         Targets { view, cache }
     }

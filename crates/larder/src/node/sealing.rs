@@ -89,7 +89,7 @@ impl Node {
     ) -> Option<DecodedEntry> {
         let bytes = bytes.into();
         let stored_bytes = bytes.len();
-        let (meta, value) = match codec::open(bytes, &*view.codec, view.schema(), &self.settings.packing) {
+        let (meta, value) = match codec::open(bytes, &*view.codec, view.schema, &self.settings.packing) {
             Ok(opened) => opened,
             Err(why) => {
                 if let Some(redis) = &self.redis {
@@ -177,7 +177,7 @@ impl Node {
             deadline_ms: 0,
             codec: view.codec.id(),
             negative: view.is_negative(value),
-            schema: view.schema(),
+            schema: view.schema,
             clock,
             ttl: lifetime.fresh,
             grace: lifetime.grace,

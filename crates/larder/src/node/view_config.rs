@@ -6,17 +6,14 @@ use crate::unwind::caught;
 use crate::value::codec::Codec;
 use crate::value::envelope;
 use crate::value::random::Random;
-use crate::value::schema;
 use std::sync::Arc;
 
 pub(crate) struct ViewConfig<V> {
     pub(crate) name: String,
     /// The number of the view in keys of memory.
     pub(crate) number: u32,
-    /// The schema of `V`.
-    pub(crate) type_schema: u64,
-    /// The number that its owner gave it.
-    pub(crate) schema_number: u32,
+    /// The schema that is stored with each value.
+    pub(crate) schema: u64,
     pub(crate) codec: Arc<dyn Codec<V>>,
     pub(crate) policy: Policy,
     /// Whether a value is none, where the cache or the type of the view can tell.
@@ -42,8 +39,7 @@ impl<V: 'static> ViewConfig<V> {
         ViewConfig {
             name,
             number,
-            type_schema: schema,
-            schema_number: 0,
+            schema,
             codec,
             policy,
             is_none: None,
@@ -52,11 +48,6 @@ impl<V: 'static> ViewConfig<V> {
             weigher: None,
             touch_on_read: false,
         }
-    }
-
-    /// The schema that is stored with each value.
-    pub(crate) fn schema(&self) -> u64 {
-        schema::numbered(self.type_schema, self.schema_number)
     }
 
     /// Whether a value says that there is nothing: it is none, or the view takes it for an absence. A test that panics
@@ -96,8 +87,7 @@ impl<V> Clone for ViewConfig<V> {
         ViewConfig {
             name: self.name.clone(),
             number: self.number,
-            type_schema: self.type_schema,
-            schema_number: self.schema_number,
+            schema: self.schema,
             codec: self.codec.clone(),
             policy: self.policy,
             is_none: self.is_none,

@@ -17,7 +17,7 @@ use crate::key::{CacheKey, KeyBuf};
 use crate::node::view_config::ViewConfig;
 use crate::policy::Policy;
 use crate::value::codec::Codec;
-use crate::value::schema::Schema;
+use crate::value::schema::{self, Schema};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,10 +51,20 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
         self.with(|config| config.tags.push(tag.as_ref().into()))
     }
 
-    /// The same view with another schema number. Increase it when the meaning of `V` changes and its type does not:
-    /// values of another number are misses. Default: 0.
-    pub fn with_schema(self, schema: u32) -> Self {
-        self.with(|config| config.schema_number = schema)
+    /// The same view with a schema of a name and a number instead of that of `V`, for programs with other types: in other
+    /// languages, or in another module. Those that have the same name and number read each other's values; those of another
+    /// name or number, or without one, are misses. Increase the number when the stored form changes, or its meaning.
+    ///
+    /// The codec must be one that all of them read and whose fields have names: [`Format::Json`](crate::Format) or
+    /// [`Format::MessagePack`](crate::Format). postcard has no names: with it, values of a `V` with other fields would be
+    /// misread, unless the number differs. How to compute the schema is on the page `docs/serialization.md`.
+    ///
+    /// The last call of this one and of [`View::with_derived_schema`] counts.
+    ///
+    /// # Panics
+    /// If the name is empty or longer than 64 characters, or has others than ASCII letters, digits and `_`, `-` and `.`.
+    pub fn with_shared_schema(self, name: &str, number: u32) -> Self {
+        self.with(|config| config.schema = schema::shared(name, number))
     }
 
     /// The same view with another codec: how values are encoded for Redis. Default: the cache's, which is postcard.
@@ -101,10 +111,10 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
 
 impl<K: ?Sized, V: Schema + 'static, E> View<K, V, E> {
     /// The same view with the derived schema of `V` instead of its name and shape: values of a `V` with other fields
-    /// are misses. Values of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not. The number of
-    /// [`View::with_schema`] stays.
+    /// are misses. Values of a `V` that was moved, or renamed by `#[schema(name = "…")]`, are not. Raise
+    /// `#[schema(version = …)]` when the meaning changes and the fields do not.
     pub fn with_derived_schema(self) -> Self {
-        self.with(|config| config.type_schema = V::SCHEMA)
+        self.with(|config| config.schema = V::SCHEMA)
     }
 }
 

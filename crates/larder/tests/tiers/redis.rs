@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over, pair};
-use larder::{Policy, Source, View, WriteOptions};
+use larder::{Format, Policy, Source, View, WriteOptions};
 use larder_engine::Clock;
 use larder_testkit::{RedisServer, eventually};
 use std::time::Duration;
@@ -134,19 +134,21 @@ async fn read_multi_costs_one_round_trip() {
 }
 
 #[tokio::test]
-async fn schema_number_separates_values_with_derived_schema() {
+async fn shared_schema_is_that_of_name_and_number_and_of_no_type() {
     let Some(server) = RedisServer::start() else { return };
-    let view = || over(server.url()).view::<str, u32, ()>("n");
-    let written = view().with_schema(1).with_derived_schema();
-    written.write("k", 1).await.everywhere();
-    let same = view().with_derived_schema().with_schema(1);
-    assert_eq!(same.read("k").await.as_deref(), Some(&1), "the order of the calls does not matter");
+    let node = || node_with(server.url(), |options| options.format(Format::Json));
+    let view = || node().view::<str, u32, ()>("n");
+    view().with_shared_schema("count", 1).write("k", 7).await.everywhere();
+    let of_another_type: View<str, f64> = node().view("n").with_shared_schema("count", 1);
+    assert_eq!(of_another_type.read("k").await.as_deref(), Some(&7.0));
+    let last = view().with_derived_schema().with_shared_schema("count", 1);
+    assert_eq!(last.read("k").await.as_deref(), Some(&7), "the last call counts");
     for other in [
-        view().with_schema(2).with_derived_schema(),
-        view().with_derived_schema().with_schema(2),
+        view(),
         view().with_derived_schema(),
-        view().with_schema(1),
-        view().with_schema(1).with_derived_schema().with_schema(0),
+        view().with_shared_schema("count", 2),
+        view().with_shared_schema("Count", 1),
+        view().with_shared_schema("count", 1).with_derived_schema(),
     ] {
         assert!(other.read("k").await.is_none());
     }
@@ -164,7 +166,7 @@ async fn unreadable_bytes_are_counted_misses() {
 
     let written: View<str, (u32, String)> = over(server.url()).view("typed");
     written.write("k", (1, "one".into())).await.everywhere();
-    let other_schema: View<str, (u32, String)> = cache.view("typed").with_schema(2);
+    let other_schema: View<str, (u32, String)> = cache.view("typed").with_shared_schema("typed", 2);
     assert!(other_schema.read("k").await.is_none());
     assert_eq!(cache.stats().redis.expect("a redis tier").unreadable, 3);
     server.command("ZADD test:n:list 1 x");

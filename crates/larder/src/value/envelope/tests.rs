@@ -3,6 +3,7 @@
 use super::*;
 use crate::value::codec::{self, Codec, Format, Raw};
 use crate::value::compression::Compression;
+use crate::value::schema;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,14 @@ struct Page {
     visits: u64,
     draft: Option<bool>,
     body: String,
+}
+
+/// A value of a shared schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Product {
+    name: String,
+    price_cents: u32,
+    in_stock: bool,
 }
 
 const SCHEMA: u64 = 0x0123_4567_89ab_cdef;
@@ -49,6 +58,8 @@ fn golden(name: &str) -> &'static [u8] {
         "raw" => include_bytes!("golden/v2-raw.bin"),
         "negative" => include_bytes!("golden/v2-negative.bin"),
         "lz4" => include_bytes!("golden/v2-lz4.bin"),
+        // Written by a program in Python, from the description of the format and of the schema alone.
+        "shared" => include_bytes!("golden/v2-shared.bin"),
         "zstd" => include_bytes!("golden/v2-zstd.bin"),
         _ => unreachable!("no such file"),
     }
@@ -88,6 +99,10 @@ fn version_2_stays_readable() {
     assert_readable("zstd", page(), Format::Postcard, meta(), Compression::Zstd);
     let absence = Meta { negative: true, tags: Vec::new(), ..meta() };
     assert_readable("negative", None::<u32>, Format::Postcard, absence, none);
+
+    let product = Product { name: "größer shelf".into(), price_cents: 12_900, in_stock: true };
+    let shared = Meta { schema: schema::shared("product", 3), ..meta() };
+    assert_readable("shared", product, Format::MessagePack, shared, none);
 
     let lease = Head::Lease(meta().id);
     assert_eq!(Head::parse(golden("lease")), Ok(lease));

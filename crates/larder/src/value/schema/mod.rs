@@ -1,9 +1,14 @@
-//! The schema of a value type: a number that is stored with each value, so that bytes of another type are a miss and
-//! are not decoded.
+//! The schema of a value: a number that is stored with it, so that bytes of another form are a miss and are not decoded.
+//!
+//! There are two. That of a type is computed from its name and its form: from what its `Deserialize` requests, or by the derived
+//! [`Schema`], which sees every field and keeps its name when the type moves. That of a name and a number is computed from nothing
+//! else, for programs whose types differ.
 
 mod shape;
+mod shared;
 mod written;
 
+pub(crate) use self::shared::shared;
 pub(crate) use self::written::check as check_written;
 
 use parking_lot::RwLock;
@@ -59,11 +64,6 @@ fn known<V: DeserializeOwned + 'static>() -> (u64, Arc<Requested>) {
         KNOWN.write().insert(TypeId::of::<V>(), entry.clone());
         entry
     })
-}
-
-/// A schema with the number that the user gave it.
-pub(crate) fn numbered(schema: u64, number: u32) -> u64 {
-    schema ^ u64::from(number).rotate_left(32)
 }
 
 /// One step of a schema: FNV-1a over the schema so far, a name, and another schema.
