@@ -69,6 +69,7 @@ pub use coherence::status::{Coherence, CoherenceMode};
 pub use fetch::loader::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
 pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
 pub use handle::builder::Builder;
+pub use handle::builder::options::BuilderOption;
 pub use handle::cache::Cache;
 pub use handle::local::LocalCache;
 pub use key::{CacheKey, KeyBuf};

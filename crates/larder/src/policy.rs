@@ -138,7 +138,7 @@ impl Policy {
 }
 
 /// The longest grace period. Half of the longest time leaves enough for the time to live: a value is kept for both.
-const MAX_GRACE: Duration = Duration::from_millis(MAX_TTL.as_millis() as u64 / 2);
+pub(crate) const MAX_GRACE: Duration = Duration::from_millis(MAX_TTL.as_millis() as u64 / 2);
 
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 

@@ -8,12 +8,9 @@ use crate::error::LinksError;
 use crate::model::address::to_location;
 use crate::store::{Route, Store, StoreError};
 use http::HeaderValue;
-use larder::{
-    Builder, Cache, FetchError, Fetched, Inspection, Reach, RedisCredentials, RedisTls, Removal, Schema,
-    View,
-};
+use larder::{BuildError, Builder, Cache, FetchError, Fetched, Inspection, Reach, Removal, Schema, View};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where a slug leads. Entries of another form or version, which a Redis may contain, are misses.
@@ -97,56 +94,32 @@ pub(crate) fn build(config: &Config, database: &str) -> Result<Cache, LinksError
         .memory_bytes(config.cache_bytes)
         .ttl(Duration::from_secs(config.ttl_seconds));
     if let Some(redis) = &config.redis {
-        builder = with_tls(with_credentials(builder.redis(redis), config), config)?;
+        builder = with_redis_options(builder.redis(redis), config).map_err(refused)?;
     }
-    builder.build().map_err(|error| LinksError::Cache(error.into()))
+    builder.build().map_err(refused)
 }
 
-/// With the user and the password of Redis that the options give, if any.
-fn with_credentials(builder: Builder, config: &Config) -> Builder {
-    let Some(file) = config.redis_password_file.clone() else { return builder };
-    let user = config.redis_user.clone().unwrap_or_else(|| "default".into());
-    builder.redis_credentials(move || {
-        let (user, file) = (user.clone(), file.clone());
-        async move {
-            let read = std::fs::read_to_string(&file);
-            let password = read.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-            let password = password.strip_suffix('\n').unwrap_or(&password);
-            Ok::<_, String>(RedisCredentials::new(user, password.strip_suffix('\r').unwrap_or(password)))
+/// With the options of Redis that the cache has under the same names.
+fn with_redis_options(builder: Builder, config: &Config) -> Result<Builder, BuildError> {
+    let name = |file: &Option<PathBuf>| file.as_ref().map(|file| file.to_string_lossy().into_owned());
+    let options = [
+        ("redis_user", config.redis_user.clone()),
+        ("redis_password_file", name(&config.redis_password_file)),
+        ("redis_roots", name(&config.redis_roots)),
+        ("redis_certificate", name(&config.redis_certificate)),
+        ("redis_key", name(&config.redis_key)),
+    ];
+    let mut given = options.into_iter().filter_map(|(option, text)| Some((option, text?)));
+    given.try_fold(builder, |builder, (option, text)| builder.option(option, &text))
+}
+
+fn refused(error: BuildError) -> LinksError {
+    match error {
+        BuildError::Option { option, value, expected } => {
+            LinksError::Config { field: option, value, expected }
         }
-    })
-}
-
-/// With the certificates for Redis that the options give, if any.
-fn with_tls(builder: Builder, config: &Config) -> Result<Builder, LinksError> {
-    let Config { redis_roots, redis_certificate, redis_key, .. } = config;
-    let mut tls = RedisTls::new();
-    if let Some(roots) = redis_roots {
-        tls = tls.with_root_certificates(read_pem("redis_roots", roots)?);
+        error => LinksError::Cache(error.into()),
     }
-    match (redis_certificate, redis_key) {
-        (Some(certificate), Some(key)) => {
-            let certificate = read_pem("redis_certificate", certificate)?;
-            tls = tls.with_client_certificate(certificate, read_pem("redis_key", key)?);
-        }
-        (None, None) if redis_roots.is_none() => return Ok(builder),
-        (None, None) => {}
-        (Some(_), None) => return Err(missing("redis_key", "a file, since redis_certificate is set")),
-        (None, Some(_)) => return Err(missing("redis_certificate", "a file, since redis_key is set")),
-    }
-    Ok(builder.redis_tls(tls))
-}
-
-fn read_pem(field: &'static str, file: &Path) -> Result<Vec<u8>, LinksError> {
-    std::fs::read(file).map_err(|error| LinksError::Config {
-        field,
-        value: file.display().to_string(),
-        expected: format!("a file in PEM: {error}"),
-    })
-}
-
-fn missing(field: &'static str, expected: &str) -> LinksError {
-    LinksError::Config { field, value: "missing".into(), expected: expected.into() }
 }
 
 /// The cache's entries by slug.

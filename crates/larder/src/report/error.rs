@@ -2,9 +2,7 @@
 
 use crate::tier::{Requirement, TierError};
 use crate::value::format::EncodeError;
-use larder_engine::MAX_TTL;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The reason why a fetch has no value. A failure of Redis is never the reason: the cache then loads.
 #[derive(Debug)]
@@ -118,7 +116,7 @@ impl From<TierError> for CacheError {
     }
 }
 
-/// The reason why a cache could not be built. Each names an option, its value and its range.
+/// The reason why a cache could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -128,37 +126,28 @@ pub enum BuildError {
     /// [`Builder::ttl`](crate::Builder::ttl) was not called.
     #[error("a cache needs a time to live: call ttl()")]
     NoTtl,
-    /// The time to live is out of range.
-    #[error("ttl is {0:?}; it must be from 1 ms to 8,900 years")]
-    Ttl(Duration),
-    /// The capacity of the memory tier is out of range.
-    #[error("memory_bytes is {0}; it must be from 1024 to 2^62")]
-    MemoryBytes(u64),
-    /// The capacity of the memory tier is out of range.
-    #[error("memory_entries is {0}; it must be from 1 to 2^62")]
-    MemoryEntries(u64),
+    /// An option is out of its range, or its text is no value, or it is missing beside another one.
+    #[error("{option} is {value}; it must be {expected}")]
+    Option {
+        /// The name of the option.
+        option: &'static str,
+        /// Its value; a text in quotes.
+        value: String,
+        /// The valid values, for people.
+        expected: String,
+    },
+    /// No option has the name that [`Builder::option`](crate::Builder::option) was given.
+    #[error("there is no option {name:?}{}", suggestion(similar))]
+    UnknownOption {
+        /// The name.
+        name: String,
+        /// The options with similar names, the most similar first.
+        similar: Vec<&'static str>,
+    },
     /// [`Builder::build_local`](crate::Builder::build_local) was called after
     /// [`Builder::redis`](crate::Builder::redis).
     #[error("a local cache has no redis: call build() instead of build_local()")]
     LocalWithRedis,
-    /// The limit for one value is out of range.
-    #[error("max_value_bytes is {0}; it must be from 1 to 2^32 - 1")]
-    MaxValueBytes(usize),
-    /// The timeout is out of range.
-    #[error("redis_timeout is {0:?}; it must be from 1 ms to 1 min")]
-    RedisTimeout(Duration),
-    /// The timeout for connecting is out of range.
-    #[error("redis_connect_timeout is {0:?}; it must be from 1 ms to 1 min")]
-    RedisConnectTimeout(Duration),
-    /// The interval between probes is out of range.
-    #[error("redis_keepalive is {0:?}; it must be from 1 s to 1 h")]
-    RedisKeepalive(Duration),
-    /// The number of connections is out of range.
-    #[error("redis_connections is {0}; it must be from 1 to 64")]
-    RedisConnections(usize),
-    /// The limit of the lag is out of range.
-    #[error("max_lag is {0:?}; it must be from 10 ms to 1 min")]
-    MaxLag(Duration),
     /// The address of Redis or the certificates for it are not valid.
     #[error("redis address {url:?}: {reason}")]
     RedisUrl {
@@ -167,6 +156,15 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// The part of a message that suggests names.
+fn suggestion(similar: &[&str]) -> String {
+    match similar {
+        [] => String::new(),
+        [one] => format!("; did you mean {one}?"),
+        [first @ .., last] => format!("; did you mean {} or {last}?", first.join(", ")),
+    }
 }
 
 /// An address as an error may show it: without user information but the name, and without parameters for a password.
@@ -198,11 +196,6 @@ fn without_password_parameters(address: &str) -> String {
         })
         .collect();
     format!("{path}?{}", parameters.join("&"))
-}
-
-pub(crate) fn check_ttl(ttl: Duration) -> Result<(), BuildError> {
-    let valid = (Duration::from_millis(1)..=MAX_TTL).contains(&ttl);
-    if valid { Ok(()) } else { Err(BuildError::Ttl(ttl)) }
 }
 
 #[cfg(test)]

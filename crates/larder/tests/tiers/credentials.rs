@@ -67,6 +67,47 @@ async fn password_without_user_is_that_of_the_default_user() {
 }
 
 #[tokio::test]
+async fn user_and_password_may_be_options_as_text() {
+    let Some(server) = RedisServer::start() else { return };
+    set_password(&server, "ada:1@", PASSWORD);
+    let with = |options: [(&'static str, &'static str); 2]| {
+        let set = |builder: Builder, (name, text)| builder.option(name, text).expect("a valid text");
+        node(server.url(), |builder| options.into_iter().fold(builder, set)).0
+    };
+    works(&with([("redis_user", "ada:1@"), ("redis_password", PASSWORD)])).await;
+    works(&with([("redis_password", PASSWORD), ("redis_user", "ada:1@")])).await;
+}
+
+#[tokio::test]
+async fn password_file_is_read_for_each_connection() {
+    let Some(server) = RedisServer::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("password");
+    let (cache, errors) = node(server.url(), |options| {
+        let file = file.to_str().expect("the path is text");
+        let options = options.option("redis_password_file", file).expect("a valid text");
+        options.option("redis_user", "ada").expect("a valid text")
+    });
+    let view: View<str, u32> = cache.view("n");
+    assert_eq!(fetched(&view, "k", 1).await, 1, "the cache works without it");
+    let missing = format!("redis_password_file failed: cannot read {}: No such file", file.display());
+    assert!(errors.lock().expect("no panic").iter().any(|error| error.contains(&missing)), "{errors:?}");
+    for (round, line_break) in (0..).zip(["", "\n", "\r\n"]) {
+        let password = format!("pass word-{round}");
+        set_password(&server, "ada", &password);
+        std::fs::write(&file, password + line_break).expect("a file");
+        if round > 0 {
+            close_connections(&server);
+        }
+        eventually("it works again", async || {
+            view.write("k", round).await.is_ok_and(|reach| reach == larder::Reach::Everywhere)
+                && server.command("CLIENT LIST TYPE pubsub").contains("user=ada")
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn wrong_password_is_an_error_that_does_not_show_it() {
     let Some(server) = RedisServer::start() else { return };
     set_password(&server, "ada", "right");

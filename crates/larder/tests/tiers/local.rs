@@ -88,7 +88,8 @@ async fn entries_bound_cache_whatever_their_size() {
     }
     let memory = cache.stats().memory;
     assert_eq!((memory.entries, memory.max_entries, memory.bytes), (Some(10), Some(10), None));
-    assert_eq!(builder().memory_entries(0).build().err(), Some(BuildError::MemoryEntries(0)));
+    let error = builder().memory_entries(0).build().expect_err("refused").to_string();
+    assert_eq!(error, "memory_entries is 0; it must be from 1 to 2^62");
 }
 
 /// No serde, no `Clone`, no `Debug`.

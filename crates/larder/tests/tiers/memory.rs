@@ -337,7 +337,10 @@ fn option_out_of_range_is_refused_with_value_and_range() {
         message(builder().ttl(Duration::ZERO).build()),
         "ttl is 0ns; it must be from 1 ms to 8,900 years"
     );
-    assert_eq!(message(builder().memory_bytes(1).build()), "memory_bytes is 1; it must be from 1024 to 2^62");
+    assert_eq!(
+        message(builder().memory_bytes(1).build()),
+        "memory_bytes is 1; it must be from 1 KiB to 2^62"
+    );
     let redis = || builder().redis("redis://localhost");
     assert_eq!(
         message(redis().redis_timeout(Duration::ZERO).build()),

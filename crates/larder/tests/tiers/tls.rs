@@ -167,6 +167,24 @@ async fn client_certificate_is_sent_if_demanded() {
 }
 
 #[tokio::test]
+async fn certificates_and_key_may_be_files() {
+    let authority = Authority::new("test");
+    let Some((_server, port)) = authority.server("yes") else { return };
+    let (certificate, key) = authority.sign("node");
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = [("redis_key", key), ("redis_roots", authority.root), ("redis_certificate", certificate)];
+    let cache = node_with(url(port), |options| {
+        files.iter().fold(options.redis_timeout(Duration::from_secs(5)), |options, (name, pem)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, pem).expect("a file");
+            options.option(name, path.to_str().expect("the path is text")).expect("a readable file")
+        })
+    });
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+}
+
+#[tokio::test]
 async fn missing_client_certificate_is_refused_with_advice() {
     let authority = Authority::new("test");
     let Some((_server, port)) = authority.server("yes") else { return };

@@ -1,5 +1,6 @@
 //! The options of a cache, checked when it is built.
 
+pub(crate) mod options;
 mod redis;
 
 use crate::coherence::{CoherenceOptions, Coordinator};
@@ -15,7 +16,7 @@ use crate::node::observers::{Observers, OnError};
 use crate::node::trust::Trust;
 use crate::node::{Node, Settings};
 use crate::policy::{Policy, Prefer};
-use crate::report::error::{BuildError, CacheError, check_ttl, without_password};
+use crate::report::error::{BuildError, CacheError, without_password};
 use crate::tier::Tier;
 use crate::tier::redis::{RedisOptions, RedisTier};
 use crate::value::codec::Format;
@@ -23,6 +24,7 @@ use crate::value::compression::{Compression, Packing};
 use crate::value::random::Random;
 use larder_engine::Clock;
 use larder_engine::fork::Process;
+use options::{check_number, check_time};
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,7 +36,7 @@ const DEFAULT_DISCONNECTED: Duration = Duration::from_secs(30);
 const DEFAULT_LEASE_WAIT: Duration = Duration::from_secs(2);
 
 /// The bound of the memory tier.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Capacity {
     Bytes(u64),
     Entries(u64),
@@ -234,24 +236,14 @@ impl Builder {
         if self.namespace.is_empty() || self.namespace.contains(':') {
             return Err(BuildError::Namespace(self.namespace));
         }
-        check_ttl(self.policy.ttl.ok_or(BuildError::NoTtl)?)?;
+        check_time("ttl", self.policy.ttl.ok_or(BuildError::NoTtl)?)?;
         match self.capacity {
-            Capacity::Bytes(bytes) if !(1 << 10..=1 << 62).contains(&bytes) => {
-                return Err(BuildError::MemoryBytes(bytes));
-            }
-            Capacity::Entries(entries) if !(1..=1 << 62).contains(&entries) => {
-                return Err(BuildError::MemoryEntries(entries));
-            }
-            _ => {}
+            Capacity::Bytes(bytes) => check_number("memory_bytes", bytes)?,
+            Capacity::Entries(entries) => check_number("memory_entries", entries)?,
         }
-        let minute = Duration::from_secs(60);
         redis::check(&self.redis)?;
-        if !(Duration::from_millis(10)..=minute).contains(&self.max_lag) {
-            return Err(BuildError::MaxLag(self.max_lag));
-        }
-        if !(1..=u32::MAX as usize).contains(&self.packing.max_bytes) {
-            return Err(BuildError::MaxValueBytes(self.packing.max_bytes));
-        }
+        check_time("max_lag", self.max_lag)?;
+        check_number("max_value_bytes", self.packing.max_bytes as u64)?;
         let memory = larder_engine::Cache::builder();
         let memory = match self.capacity {
             Capacity::Bytes(bytes) => memory.weight(bytes, weigh),

@@ -1,10 +1,11 @@
 //! The options of a [`Builder`] for Redis: its address, its user, its certificates and its connections.
 
 use super::Builder;
+use super::options::{TlsFile, check_number, check_time};
 use crate::report::error::BuildError;
 #[cfg(feature = "tls")]
 use crate::tier::redis::RedisTls;
-use crate::tier::redis::{CredentialsSource, RedisCredentials, RedisOptions};
+use crate::tier::redis::{CredentialsSource, Password, RedisCredentials, RedisOptions};
 use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
@@ -29,7 +30,7 @@ impl Builder {
 
     /// The user and the password. They replace the credentials in the address. Default: the credentials in the address.
     pub fn redis_user(mut self, credentials: RedisCredentials) -> Self {
-        self.redis.credentials = CredentialsSource::Fixed(credentials);
+        self.redis.credentials = credentials.into();
         self
     }
 
@@ -104,21 +105,63 @@ impl Builder {
         self.redis.connections = connections;
         self
     }
+    /// The user alone, whose password is another option.
+    pub(super) fn redis_user_name(mut self, name: &str) -> Self {
+        *self.redis.credentials.given().0 = Some(name.to_owned());
+        self
+    }
+
+    /// The password alone.
+    pub(super) fn redis_password(mut self, password: &str) -> Self {
+        *self.redis.credentials.given().1 = Some(Password::Text(password.to_owned()));
+        self
+    }
+
+    /// A file with the password, which each connection reads.
+    pub(super) fn redis_password_file(mut self, file: &str) -> Self {
+        *self.redis.credentials.given().1 = Some(Password::File(file.into()));
+        self
+    }
+
+    /// One of the files of [`Builder::redis_tls`], which is read now. An error is what is expected of its name.
+    #[cfg(feature = "tls")]
+    pub(super) fn redis_tls_file(mut self, which: TlsFile, file: &str) -> Result<Self, String> {
+        let pem = std::fs::read(file).map_err(|error| format!("a file in PEM: {error}"))?;
+        let tls = self.redis.tls.take().unwrap_or_default();
+        self.redis.tls = Some(match which {
+            TlsFile::Roots => tls.with_root_certificates(pem),
+            TlsFile::Certificate => tls.with_certificate(pem),
+            TlsFile::Key => tls.with_key(pem),
+        });
+        Ok(self)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    pub(super) fn redis_tls_file(self, _: TlsFile, _: &str) -> Result<Self, String> {
+        Err("left out: it needs the feature `tls` or `tls-ring` of larder".into())
+    }
 }
 
 pub(super) fn check(options: &RedisOptions) -> Result<(), BuildError> {
-    let timeouts = Duration::from_millis(1)..=Duration::from_secs(60);
-    if !timeouts.contains(&options.timeout) {
-        return Err(BuildError::RedisTimeout(options.timeout));
+    check_time("redis_timeout", options.timeout)?;
+    if let Some(timeout) = options.connect_timeout {
+        check_time("redis_connect_timeout", timeout)?;
     }
-    if let Some(timeout) = options.connect_timeout.filter(|timeout| !timeouts.contains(timeout)) {
-        return Err(BuildError::RedisConnectTimeout(timeout));
+    check_time("redis_keepalive", options.keepalive)?;
+    check_number("redis_connections", options.connections as u64)?;
+    if options.credentials.lacks_password() {
+        return Err(missing("redis_password", "given, or redis_password_file, since redis_user is set"));
     }
-    if !(Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&options.keepalive) {
-        return Err(BuildError::RedisKeepalive(options.keepalive));
-    }
-    if !(1..=64).contains(&options.connections) {
-        return Err(BuildError::RedisConnections(options.connections));
+    #[cfg(feature = "tls")]
+    match options.tls.as_ref().map(RedisTls::has_certificate_and_key) {
+        Some((true, false)) => return Err(missing("redis_key", "a file, since redis_certificate is set")),
+        Some((false, true)) => return Err(missing("redis_certificate", "a file, since redis_key is set")),
+        _ => {}
     }
     Ok(())
+}
+
+/// An option without which another one has no meaning.
+fn missing(option: &'static str, expected: &str) -> BuildError {
+    BuildError::Option { option, value: "missing".into(), expected: expected.into() }
 }

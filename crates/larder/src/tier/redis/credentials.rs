@@ -1,9 +1,10 @@
-//! The user and the password of a connection: those of the address, fixed ones, or what a function returns each time.
+//! The user and the password of a connection: those of the address, given ones, or what a file or a function has each time.
 
 use crate::tier::TierError;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -46,13 +47,42 @@ pub(crate) enum CredentialsSource {
     /// From the address, which may have none.
     #[default]
     Address,
-    /// The same for every connection.
-    Fixed(RedisCredentials),
+    /// The same user for every connection, and a password. Without a name the user is `default`; without a password it is not
+    /// complete.
+    Given { user: Option<String>, password: Option<Password> },
     /// From a function that is called for every connection.
     Function(Arc<dyn Fn() -> Asking + Send + Sync>),
 }
 
+/// A password that the options of a cache give.
+#[derive(Clone)]
+pub(crate) enum Password {
+    Text(String),
+    /// Read for every connection, so that the password can rotate.
+    File(PathBuf),
+}
+
+impl From<RedisCredentials> for CredentialsSource {
+    fn from(RedisCredentials { user, password }: RedisCredentials) -> Self {
+        CredentialsSource::Given { user, password: Some(Password::Text(password)) }
+    }
+}
+
 impl CredentialsSource {
+    /// The user and the password, none of which is given yet if they were not given here before.
+    pub(crate) fn given(&mut self) -> (&mut Option<String>, &mut Option<Password>) {
+        if !matches!(self, CredentialsSource::Given { .. }) {
+            *self = CredentialsSource::Given { user: None, password: None };
+        }
+        let CredentialsSource::Given { user, password } = self else { unreachable!("it was made so") };
+        (user, password)
+    }
+
+    /// Whether there is a user whose password is missing.
+    pub(crate) fn lacks_password(&self) -> bool {
+        matches!(self, CredentialsSource::Given { password: None, .. })
+    }
+
     pub(crate) fn function<F, A, E>(ask: F) -> Self
     where
         F: Fn() -> A + Send + Sync + 'static,
@@ -67,15 +97,25 @@ impl CredentialsSource {
 
     /// The credentials for the next connection; `None` for those of the address.
     pub(super) async fn next(&self) -> Result<Option<RedisCredentials>, TierError> {
-        let ask = match self {
-            CredentialsSource::Address => return Ok(None),
-            CredentialsSource::Fixed(credentials) => return Ok(Some(credentials.clone())),
-            CredentialsSource::Function(ask) => ask.clone(),
-        };
-        // In its own task, so that a panic does not end the coherence task. Dropping the set ends it.
+        // In a task of its own, so that a panic does not end the coherence task. Dropping the set ends the wait for it.
         let mut asking = JoinSet::new();
-        asking.spawn(async move { ask().await });
-        let failed = |reason: &str| TierError::Unusable(format!("redis_credentials failed: {reason}"));
+        let option = match self {
+            CredentialsSource::Address | CredentialsSource::Given { password: None, .. } => return Ok(None),
+            CredentialsSource::Given { user, password: Some(Password::Text(password)) } => {
+                return Ok(Some(RedisCredentials { user: user.clone(), password: password.clone() }));
+            }
+            CredentialsSource::Given { user, password: Some(Password::File(file)) } => {
+                let (user, file) = (user.clone(), file.clone());
+                asking.spawn_blocking(move || Ok(RedisCredentials { user, password: read_password(&file)? }));
+                "redis_password_file"
+            }
+            CredentialsSource::Function(ask) => {
+                let ask = ask.clone();
+                asking.spawn(async move { ask().await });
+                "redis_credentials"
+            }
+        };
+        let failed = |reason: &str| TierError::Unusable(format!("{option} failed: {reason}"));
         match asking.join_next().await {
             Some(Ok(Ok(credentials))) => Ok(Some(credentials)),
             Some(Ok(Err(reason))) => Err(failed(&reason)),
@@ -84,12 +124,22 @@ impl CredentialsSource {
     }
 }
 
+/// The text of a file without its last line break.
+fn read_password(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(password.strip_suffix('\r').unwrap_or(password).to_owned())
+}
+
 impl fmt::Debug for CredentialsSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CredentialsSource::Address => "Address",
-            CredentialsSource::Fixed(_) => "Fixed",
-            CredentialsSource::Function(_) => "Function",
-        })
+        match self {
+            CredentialsSource::Address => f.write_str("Address"),
+            CredentialsSource::Given { user, .. } => {
+                f.debug_struct("Given").field("user", user).finish_non_exhaustive()
+            }
+            CredentialsSource::Function(_) => f.write_str("Function"),
+        }
     }
 }

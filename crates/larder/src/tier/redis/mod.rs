@@ -54,8 +54,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use url::Target;
 
-pub(crate) use credentials::CredentialsSource;
 pub use credentials::RedisCredentials;
+pub(crate) use credentials::{CredentialsSource, Password};
 #[cfg(feature = "tls")]
 pub use tls::RedisTls;
 

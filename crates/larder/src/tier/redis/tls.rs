@@ -27,7 +27,8 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub struct RedisTls {
     roots: Option<Vec<u8>>,
-    client: Option<ClientTlsConfig>,
+    certificate: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
 }
 
 impl RedisTls {
@@ -47,19 +48,36 @@ impl RedisTls {
     /// private key are in PEM.
     #[must_use]
     pub fn with_client_certificate(
-        mut self,
+        self,
         certificate_pem: impl Into<Vec<u8>>,
         key_pem: impl Into<Vec<u8>>,
     ) -> Self {
-        self.client =
-            Some(ClientTlsConfig { client_cert: certificate_pem.into(), client_key: key_pem.into() });
+        self.with_certificate(certificate_pem.into()).with_key(key_pem.into())
+    }
+
+    /// A client certificate whose key is given alone.
+    pub(crate) fn with_certificate(mut self, pem: Vec<u8>) -> Self {
+        self.certificate = Some(pem);
         self
+    }
+
+    /// The key of a certificate that is given alone.
+    pub(crate) fn with_key(mut self, pem: Vec<u8>) -> Self {
+        self.key = Some(pem);
+        self
+    }
+
+    /// Whether there is a client certificate, and whether there is its key.
+    pub(crate) fn has_certificate_and_key(&self) -> (bool, bool) {
+        (self.certificate.is_some(), self.key.is_some())
     }
 
     /// Adds the certificates to the address.
     pub(super) fn apply(self, info: ConnectionInfo) -> Result<ConnectionInfo, String> {
         self.check()?;
-        let certificates = TlsCertificates { client_tls: self.client, root_cert: self.roots };
+        let client = self.certificate.zip(self.key);
+        let client = client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+        let certificates = TlsCertificates { client_tls: client, root_cert: self.roots };
         let client = Client::build_with_tls(info, certificates).map_err(|error| error.to_string())?;
         Ok(client.get_connection_info().clone())
     }
@@ -74,13 +92,15 @@ impl RedisTls {
         if self.roots.is_some() && roots.is_empty() {
             return Err("the root certificates have no certificate in PEM".into());
         }
-        let Some(ClientTlsConfig { client_cert, client_key }) = &self.client else { return Ok(()) };
-        let chain = CertificateDer::pem_slice_iter(client_cert).collect::<Result<Vec<_>, _>>();
+        let Some((certificate, key)) = self.certificate.as_ref().zip(self.key.as_ref()) else {
+            return Ok(());
+        };
+        let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(|error| format!("the client certificate: {error}"))?;
         if chain.is_empty() {
             return Err("the client certificate has no certificate in PEM".into());
         }
-        let key = PrivateKeyDer::from_pem_slice(client_key);
+        let key = PrivateKeyDer::from_pem_slice(key);
         let key = key.map_err(|error| format!("the key of the client certificate: {error}"))?;
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| error.to_string())?.with_root_certificates(roots);
@@ -93,7 +113,7 @@ impl fmt::Debug for RedisTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisTls")
             .field("has_root_certificates", &self.roots.is_some())
-            .field("has_client_certificate", &self.client.is_some())
+            .field("has_client_certificate", &self.certificate.is_some())
             .finish()
     }
 }
