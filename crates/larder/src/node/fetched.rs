@@ -76,6 +76,10 @@ impl<V> Fetched<V> {
         }
     }
 
+    pub(crate) fn entry(&self) -> &MemoryEntry {
+        &self.entry
+    }
+
     pub(crate) fn state(&self) -> &EntryState {
         self.entry.state()
     }

@@ -36,7 +36,7 @@ use crate::tier::{LedgerQuery, Requirement};
 use crate::value::codec::Format;
 use crate::value::compression::Packing;
 use crate::value::random::Random;
-use entry::{EntryState, Memory};
+use entry::{EntryState, Memory, MemoryEntry};
 use guarded_tier::{GuardedTier, Support};
 use key_counts::KeyCounts;
 use keyspace::Keyspace;
@@ -277,11 +277,11 @@ impl Node {
         expired.result
     }
 
-    /// Restarts the time to live of an entry in memory.
-    pub(crate) fn renew_memory(&self, key: MemoryKeyRef<'_>, kept_for: Duration) {
+    /// Restarts the time to live of an entry in memory. One that has taken its place keeps its own.
+    pub(crate) fn renew_memory(&self, key: MemoryKeyRef<'_>, renewed: &MemoryEntry, kept_for: Duration) {
         self.memory.compute(key.into_owned(), |entry| match entry {
-            Some(_) => (Op::SetTtl(Ttl::After(kept_for)), ()),
-            None => (Op::Keep, ()),
+            Some(entry) if entry.value().is(renewed) => (Op::SetTtl(Ttl::After(kept_for)), ()),
+            _ => (Op::Keep, ()),
         });
     }
 
@@ -312,6 +312,7 @@ impl Node {
 pub(crate) mod tests {
     use super::*;
     use larder_engine::Clock;
+    use std::sync::Arc;
 
     /// A node without Redis.
     pub(crate) fn node_with_clock(clock: Clock) -> Node {
@@ -340,5 +341,22 @@ pub(crate) mod tests {
             off: AtomicU8::new(0),
             process: Process::current(),
         }
+    }
+
+    #[test]
+    fn renewal_leaves_entry_that_has_taken_the_place_of_the_renewed_one() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let (clock, hand) = Clock::manual();
+        let node = node_with_clock(clock);
+        let key = MemoryKeyRef { view: 0, bytes: b"k" };
+        let entry_for = |time| {
+            let entry = MemoryEntry::new(Arc::new(1_u32), EntryState::new(node.now(), time, time, 1, 1));
+            node.insert(key.into_owned(), entry.clone());
+            entry
+        };
+        let (former, _) = (entry_for(60 * SECOND), entry_for(SECOND));
+        node.renew_memory(key, &former, 60 * SECOND);
+        hand.advance(2 * SECOND);
+        assert!(node.memory.peek(&key).is_none());
     }
 }

@@ -265,7 +265,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if !state.renew(node.now(), stored) {
             return;
         }
-        node.renew_memory(self.memory_key(key), stored.kept_for());
+        node.renew_memory(self.memory_key(key), found.entry(), stored.kept_for());
         if let (Some(_), Some(id)) = (node.supported_redis(), state.id) {
             let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
             tokio::spawn(async move {
