@@ -273,14 +273,16 @@ impl Coordinator {
         Ok(CasAction::put_or_remove(Some(put)))
     }
 
-    /// Restarts the time to live of a value in Redis. A newer value keeps its own.
-    pub(crate) async fn touch(&self, key: Vec<u8>, id: Id, kept_for: Duration) -> Result<(), CacheError> {
+    /// Restarts the time to live with which a value was stored, in Redis. A newer value keeps its own. The value keeps its id
+    /// and nobody hears of it: it only ends later than other nodes know. Another time to live needs a new id, as
+    /// `View::touch` gives it.
+    pub(crate) async fn renew(&self, key: Vec<u8>, id: Id, kept_for: Duration) -> Result<(), CacheError> {
         let Some(redis) = &self.node.redis else { return Ok(()) };
         self.node.learn_server_time().await?;
         let deadline_ms = self.node.server_clock.deadline(kept_for).ok_or(CacheError::NotAsked)?;
         let expected = Head::Value(id).to_bytes().to_vec();
-        let touch = CompareAndSet { key, expected, action: CasAction::Renew(deadline_ms) };
-        redis.call(redis.tier.compare_and_set(&[touch], None)).await.map(drop)
+        let renewal = CompareAndSet { key, expected, action: CasAction::Renew(deadline_ms) };
+        redis.call(redis.tier.compare_and_set(&[renewal], None)).await.map(drop)
     }
 }
 

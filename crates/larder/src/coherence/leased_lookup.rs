@@ -22,6 +22,9 @@ pub(crate) enum Purpose {
     Load,
     /// To mutate or read keys.
     Read,
+    /// To replace a value by one that is made from it. The ledger is read with the keys: what another node has invalidated
+    /// may not be announced to this one yet.
+    Rewrite,
     /// To read counters and raw values, which the ledger does not cover.
     Raw,
 }
@@ -149,6 +152,7 @@ impl Coordinator {
     fn known_clock(&self, purpose: Purpose) -> Option<u64> {
         match purpose {
             Purpose::Load | Purpose::Read => self.node.known_clock(),
+            Purpose::Rewrite => None,
             Purpose::Raw => Some(0),
         }
     }

@@ -15,8 +15,8 @@
 //!
 //! - [`leased_lookup`]: lookups in Redis, with leases; [`lease`]: storing a loaded value under a condition; [`lost_leases`]:
 //!   leases of lookups that failed; [`reload`]: the leases of loads that replace a value.
-//! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`announcement`]: what
-//!   nodes tell each other.
+//! - [`mutation`]: writes and invalidations; [`pattern`]: those of all keys that match a glob; [`key_turns`]: the order of those
+//!   that replace what they read; [`announcement`]: what nodes tell each other.
 //! - [`replay_log`]: invalidations that Redis has not confirmed, or may have lost; [`replay`]: doing them again.
 //! - [`task`]: the coherence task, which keeps the subscription; [`marker`]: how old the data of another server are;
 //!   [`status`]: what users see of all this.
@@ -42,8 +42,11 @@
 //!
 //! `Coordinator::mutation_gate` is shared while a mutation of keys awaits Redis, and exclusive while a batch is
 //! replayed: a value that is written meanwhile must not be what an older invalidation removes.
+//!
+//! `Coordinator::key_turns` has a lock that a call holds while it reads and replaces a value. It is taken before the gate.
 
 pub(crate) mod announcement;
+mod key_turns;
 pub(crate) mod lease;
 pub(crate) mod leased_lookup;
 mod lost_leases;
@@ -61,6 +64,7 @@ use crate::node::Node;
 use crate::node::{key_counts::KeyCounts, ledger::Ledger, trust::Trust};
 
 use announcement::Origin;
+use key_turns::KeyTurns;
 use lost_leases::LostLeases;
 use replay_log::ReplayLog;
 use std::time::Duration;
@@ -76,6 +80,7 @@ pub(crate) struct Coordinator {
     connection: Connection,
     /// Shared by mutations of keys, exclusive for a replay.
     mutation_gate: RwLock<()>,
+    pub(crate) key_turns: KeyTurns,
     lost_leases: LostLeases,
 }
 
@@ -95,6 +100,7 @@ impl Coordinator {
             options,
             connection: Connection::new(),
             mutation_gate: RwLock::new(()),
+            key_turns: KeyTurns::new(),
             lost_leases: LostLeases::default(),
             node,
         }

@@ -6,11 +6,13 @@
 use crate::fetch::{Fetch, FetchMulti};
 use crate::handle::cache::Cache;
 use crate::node::fetched::Fetched;
+use crate::policy::Policy;
 use crate::report::error::CacheError;
 use crate::report::reach::{Reach, Removal};
-use crate::view::{View, WriteOptions};
+use crate::view::{Update, Updated, View, WriteOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 
 /// The name of the view.
 const ANY: &str = "any";
@@ -63,6 +65,14 @@ impl Cache {
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
         self.any::<V, ()>().exist(key).await
+    }
+
+    /// How long a value of this type is still fresh; see [`View::ttl`].
+    pub async fn ttl<V>(&self, key: &str) -> Option<Duration>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().ttl(key).await
     }
 
     /// See [`View::write`].
@@ -151,6 +161,29 @@ impl Cache {
         V: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
         self.any::<V, ()>().take(key).await
+    }
+
+    /// See [`View::update`].
+    ///
+    /// # Errors
+    /// As [`View::update`].
+    pub async fn update<V, F>(&self, key: &str, update: F) -> Result<Updated<V>, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+        F: FnMut(Option<&V>) -> Update<V> + Send + 'static,
+    {
+        self.any::<V, ()>().update(key, update).await
+    }
+
+    /// Gives a value of this type another time to live; see [`View::touch`].
+    ///
+    /// # Errors
+    /// As [`View::touch`].
+    pub async fn touch<V>(&self, key: &str, policy: Policy) -> Result<bool, CacheError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        self.any::<V, ()>().touch(key, policy).await
     }
 
     /// See [`View::delete`].

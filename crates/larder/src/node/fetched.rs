@@ -60,8 +60,8 @@ impl<V> Fetched<V> {
     }
 
     /// The time since the value was stored, as far as this process and Redis know. Redis stores the end of a value and not
-    /// its beginning: on a node that finds it there after a [touch](crate::View::touch_on_read), the age counts from that
-    /// touch.
+    /// its beginning: on a node that finds it there after a touch, by [a read](crate::View::touch_on_read) or [a
+    /// call](crate::View::touch), the age counts from that touch.
     pub fn age(&self) -> Duration {
         let state = self.entry.state();
         state.initial_age.saturating_add(self.clock.now().saturating_sub(state.stored_at))

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A value that was found in Redis.
 pub(crate) struct OpenedEntry {
     pub(crate) entry: MemoryEntry,
-    /// [`Validity::Valid`] or [`Validity::Stale`].
+    /// [`Validity::Valid`] or [`Validity::Stale`] if it may be served.
     pub(crate) validity: Validity,
 }
 
@@ -27,7 +27,13 @@ pub(crate) struct OpenedEntry {
 pub(crate) struct DecodedEntry {
     entry: MemoryEntry,
     /// When it leaves Redis, in milliseconds of the server's clock.
-    deadline_ms: u64,
+    pub(crate) deadline_ms: u64,
+}
+
+impl DecodedEntry {
+    pub(crate) fn tags(&self) -> impl Iterator<Item = &str> {
+        self.entry.state().tags.iter().map(|tag| &**tag)
+    }
 }
 
 /// The node's clock and the server's at one moment.
@@ -124,6 +130,18 @@ impl Node {
         start: &StartState,
         clocks: &mut Clocks,
     ) -> Option<OpenedEntry> {
+        let judged = self.judge_decoded(decoded, start, clocks).await;
+        judged.filter(|opened| matches!(opened.validity, Validity::Valid | Validity::Stale))
+    }
+
+    /// The same for a caller to whom a value that is not valid differs from one that may be. `None` if the server's clock is
+    /// not known.
+    pub(crate) async fn judge_decoded(
+        &self,
+        decoded: DecodedEntry,
+        start: &StartState,
+        clocks: &mut Clocks,
+    ) -> Option<OpenedEntry> {
         let entry = self.with_times(decoded, start, clocks)?;
         let validity = match self.judge_promoted_by_known_stamps(entry.state()) {
             Some(validity) => validity,
@@ -133,10 +151,7 @@ impl Node {
                 validity
             }
         };
-        match validity {
-            Validity::Valid | Validity::Stale => Some(OpenedEntry { entry, validity }),
-            Validity::Dead | Validity::Unknown => None,
-        }
+        Some(OpenedEntry { entry, validity })
     }
 
     /// The entry of a value that was found in Redis, with the times that it was stored with, whatever those of this node's
@@ -220,6 +235,24 @@ impl Node {
         let weight = view.weight(&value, new.encoded_bytes);
         let mut state = self.new_state(new, start);
         state.encoded_bytes = weight;
+        MemoryEntry::new(value, state)
+    }
+
+    /// The entry of a value that takes the place of another one, whose times and tags it keeps.
+    pub(crate) fn successor<V: Send + Sync + 'static>(
+        &self,
+        view: &ViewConfig<V>,
+        value: Arc<V>,
+        former: &EntryState,
+        (id, encoded_bytes): (Id, usize),
+        start: &StartState,
+    ) -> MemoryEntry {
+        let mut state = former.copy();
+        state.id = Some(id);
+        (state.clock, state.epoch) = (start.clock, start.epoch);
+        state.encoded_bytes = view.weight(&value, encoded_bytes);
+        // One of the tags may have been invalidated since the start.
+        state.set_unchecked();
         MemoryEntry::new(value, state)
     }
 

@@ -1,5 +1,6 @@
 //! The errors that callers get.
 
+use crate::report::events::EventKey;
 use crate::tier::{Requirement, TierError};
 use crate::value::format::EncodeError;
 use std::sync::Arc;
@@ -89,6 +90,16 @@ pub enum CacheError {
     /// The value cannot be encoded. It is stored in no tier.
     #[error(transparent)]
     Encode(EncodeError),
+    /// Others changed the key between its read and its compare-and-set, in each of so many tries. Nothing was stored. The
+    /// calls of one node wait for each other, so these were other nodes, or writes and loads. Try again, or let fewer nodes
+    /// update one key.
+    #[error("key {key:?} was changed by others in each of {tries} tries")]
+    Contended {
+        /// The Redis key.
+        key: EventKey,
+        /// The number of tries.
+        tries: usize,
+    },
     /// The pattern of [`Cache::delete_matched`](crate::Cache::delete_matched) is refused. Nothing is deleted.
     #[error("pattern {pattern:?} is refused: {reason}")]
     Pattern {

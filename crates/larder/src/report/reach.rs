@@ -34,6 +34,7 @@ impl Reach {
             Err(
                 error @ (CacheError::Unsupported(_)
                 | CacheError::Encode(_)
+                | CacheError::Contended { .. }
                 | CacheError::Pattern { .. }
                 | CacheError::NoRedis
                 | CacheError::Forked),

@@ -257,7 +257,7 @@ fn make_stale(node: &Node, redis_key: &[u8], bytes: Vec<u8>) -> CompareAndSet {
                 let (mut bytes, deadline_ms) = (bytes.clone(), deadline_ms.min(meta.deadline_ms));
                 // The age of a value follows from its deadline and its TTL, and must stay the time since its store.
                 let earlier = Duration::from_millis(meta.deadline_ms - deadline_ms);
-                envelope::set_ttl(&mut bytes, meta.ttl.saturating_sub(earlier));
+                envelope::set_lifetime(&mut bytes, meta.ttl.saturating_sub(earlier), meta.grace);
                 envelope::set_id(&mut bytes, node.random.id());
                 envelope::set_deadline(&mut bytes, deadline_ms);
                 (bytes, Expiry::At(deadline_ms))

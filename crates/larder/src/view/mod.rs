@@ -2,12 +2,16 @@
 
 mod conditional;
 mod inspect;
+mod lifetime;
 pub(crate) mod raw;
 mod read;
+mod rewrite;
+mod update;
 mod write;
 
 pub use inspect::{EntryInspection, Inspection};
 pub use read::ReadView;
+pub use update::{Update, Updated};
 pub use write::WriteOptions;
 
 use crate::coherence::Coordinator;
@@ -80,8 +84,8 @@ impl<K: ?Sized, V: 'static, E> View<K, V, E> {
 
     /// The same view, in which each `read`, `read_multi` and `exist` that finds a fresh value restarts the TTL and the grace
     /// period with which it was stored: for sessions. It sends Redis a command and does not wait for it: while Redis is lost,
-    /// the memory of this node alone learns of it. A stale value stays stale. Fetches and [`inspect`](View::inspect) restart
-    /// nothing.
+    /// the memory of this node alone learns of it. A stale value stays stale. Fetches, [`inspect`](View::inspect) and
+    /// [`ttl`](View::ttl) restart nothing. [`View::touch`] gives one value another time.
     pub fn touch_on_read(self) -> Self {
         self.with(|config| config.touch_on_read = true)
     }

@@ -43,6 +43,11 @@ where
     pub async fn exist(&self, key: &K) -> bool {
         self.0.exist(key).await
     }
+
+    /// See [`View::ttl`].
+    pub async fn ttl(&self, key: &K) -> Option<Duration> {
+        self.0.ttl(key).await
+    }
 }
 
 impl<K: ?Sized, V, E> Clone for ReadView<K, V, E> {
@@ -86,20 +91,9 @@ where
     /// # Panics
     /// Outside a tokio runtime, if Redis is asked.
     pub async fn read(&self, key: &K) -> Option<Fetched<V>> {
-        let state = &self.state;
-        if !state.node().is_usable() {
-            return None;
-        }
-        let key = KeyBuf::of(key);
-        let mut found = None;
-        match state.look_up_to_read(&key, state.node().now()) {
-            MemoryLookup::Hit(fetched) => found = Some(fetched),
-            missed => {
-                let missed = MissedKey::new(0, key.clone(), missed).into_iter().collect();
-                state.read_from_redis(missed, std::slice::from_mut(&mut found)).await;
-            }
-        }
-        state.touch(&key, found.as_ref());
+        let (state, key) = (&self.state, KeyBuf::of(key));
+        let found = state.find(&key).await;
+        state.renew_on_read(&key, found.as_ref());
         found.iter().for_each(Fetched::note_freshness);
         found
     }
@@ -127,7 +121,7 @@ where
         for (index, key) in keys.iter().enumerate() {
             answers.push(match state.look_up_to_read(key, now) {
                 MemoryLookup::Hit(fetched) => {
-                    state.touch(key, Some(&fetched));
+                    state.renew_on_read(key, Some(&fetched));
                     Some(fetched)
                 }
                 missed => {
@@ -143,7 +137,7 @@ where
             let touched = all_missed.iter().filter(|_| state.config.touch_on_read);
             let touched: Vec<usize> = touched.map(|missed| missed.index).collect();
             state.read_from_redis(all_missed, &mut answers).await;
-            touched.into_iter().for_each(|index| state.touch(&keys[index], answers[index].as_ref()));
+            touched.into_iter().for_each(|index| state.renew_on_read(&keys[index], answers[index].as_ref()));
         }
         answers.iter().flatten().for_each(Fetched::note_freshness);
         answers
@@ -159,6 +153,23 @@ where
 }
 
 impl<V: Send + Sync + 'static> ViewState<V> {
+    /// What a read finds, which restarts no time to live.
+    pub(super) async fn find(&self, key: &KeyBuf) -> Option<Fetched<V>> {
+        let node = self.node();
+        if !node.is_usable() {
+            return None;
+        }
+        let mut found = None;
+        match self.look_up_to_read(key, node.now()) {
+            MemoryLookup::Hit(fetched) => found = Some(fetched),
+            missed => {
+                let missed = MissedKey::new(0, key.clone(), missed).into_iter().collect();
+                self.read_from_redis(missed, std::slice::from_mut(&mut found)).await;
+            }
+        }
+        found
+    }
+
     /// Looks up memory at this time, which the caller has just read. The ticket gives way to those who load: a caller may
     /// stop polling its read while Redis is asked.
     fn look_up_to_read(&self, key: &KeyBuf, now: Duration) -> MemoryLookup<V> {
@@ -258,7 +269,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     }
 
     /// Restarts the time to live with which a value was stored, if the view does that. Does not wait for Redis.
-    fn touch(&self, key: &KeyBuf, found: Option<&Fetched<V>>) {
+    fn renew_on_read(&self, key: &KeyBuf, found: Option<&Fetched<V>>) {
         let Some(found) = found.filter(|_| self.config.touch_on_read) else { return };
         let (node, state) = (self.node(), found.state());
         let stored = state.lifetime();
@@ -269,8 +280,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         if let (Some(_), Some(id)) = (node.supported_redis(), state.id) {
             let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
             tokio::spawn(async move {
-                // If the touch fails, the value expires earlier. No caller needs to know.
-                _ = coordinator.touch(redis_key, id, stored.kept_for()).await;
+                // If this fails, the value expires earlier. No caller needs to know.
+                _ = coordinator.renew(redis_key, id, stored.kept_for()).await;
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{fetched, node_with};
-use larder::{Cache, Counters, Invalidation, Policy, View, WriteOptions};
+use larder::{Cache, Counters, Invalidation, Policy, Update, View, WriteOptions};
 use larder_testkit::RedisServer;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,6 +105,16 @@ async fn operation_costs_match_documentation() {
         cost(&server, &cache, async || assert!(view.take(&25).await.is_ok_and(|v| v.is_some()))).await;
     let take = (2, "getdel 1, publish 1, zmscore 1".into());
     assert_eq!(taken, take, "take");
+
+    let add_one = |found: Option<&u32>| Update::Put(found.map_or(0, |number| number + 1));
+    let update =
+        cost(&server, &cache, async || assert!(view.update(&24, add_one).await.is_ok_and(|v| v.changed)));
+    let expected = (2, "evalsha 1, getrange 1, mget 1, publish 1, set 1, zmscore 1".into());
+    assert_eq!(update.await, expected, "update");
+
+    let touch =
+        cost(&server, &cache, async || assert_eq!(view.touch(&24, Policy::new()).await.ok(), Some(true)));
+    assert_eq!(touch.await, expected, "touch");
 
     let write = cost(&server, &cache, async || view.write(&1, 2).await.everywhere()).await;
     assert_eq!(write, (1, "publish 1, set 1, zmscore 1".into()), "write");

@@ -3,7 +3,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
-use larder::{Cache, Counters, Invalidation, Reach, Source, View};
+use larder::{Cache, Counters, Invalidation, Policy, Reach, Source, Update, View};
 use larder_testkit::{FlakyProxy, RedisServer, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +42,7 @@ async fn everything_at(
     let cache = node_at(url);
     let view: View<str, u32> = cache.view("n");
     let counters: Counters<str> = cache.counters("count");
-    for key in ["k", "other", "taken", "expired", "matched:1"] {
+    for key in ["k", "other", "taken", "expired", "updated", "touched", "matched:1"] {
         view.write(key, 1).await.everywhere();
     }
     harm(server);
@@ -73,6 +73,8 @@ async fn everything_at(
         ("increment", counters.increment("c", 1).await.err()),
         ("take", view.take("taken").await.err()),
         ("add", view.add("added", 1).await.err()),
+        ("update", view.update("updated", |_| Update::Put(1)).await.err()),
+        ("touch", view.touch("touched", Policy::new()).await.err()),
     ];
     for (operation, error) in failed {
         assert!(error.is_some(), "{what}: {operation}");

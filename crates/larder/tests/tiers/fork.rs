@@ -80,6 +80,9 @@ async fn call_inherited(cache: &Cache, view: &View<str, u32>) -> &'static str {
     is_refused(view.add("k", 2).await.map(drop));
     is_refused(view.take("k").await.map(drop));
     is_refused(view.expire("k").await.map(drop));
+    is_refused(view.update("k", |_| panic!("it is inherited")).await.map(drop));
+    is_refused(view.touch("k", larder::Policy::new()).await.map(drop));
+    assert!(view.ttl("k").await.is_none());
     is_refused(view.delete("k").await.map(drop));
     is_refused(cache.clear().await.map(drop));
     is_refused(cache.invalidate_tags(["t"], larder::Invalidation::Hard).await.map(drop));

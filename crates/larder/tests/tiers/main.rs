@@ -13,6 +13,7 @@ mod grace;
 mod hits;
 mod inspection;
 mod journal;
+mod lifetimes;
 mod loads;
 mod local;
 mod memory;
@@ -35,6 +36,7 @@ mod tags;
 mod tls;
 mod unpolled;
 mod unsupported;
+mod updates;
 
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};

@@ -4,7 +4,7 @@
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
 use larder::{
-    Builder, Cache, CacheError, CoherenceMode, Committed, Event, Invalidation, Reach, Requirement,
+    Builder, Cache, CacheError, CoherenceMode, Committed, Event, Invalidation, Policy, Reach, Requirement,
     SharedFetch, Validity, View, WriteOptions,
 };
 use larder_testkit::{Gate, PATIENCE, RedisServer, eventually};
@@ -176,7 +176,7 @@ async fn uncoordinated_memory_answers_where_it_is_allowed() {
     assert_eq!((cached(&view, "k").await, cached(&view, "old").await), (1, 2));
     assert_eq!(view.read("k").await.as_deref(), Some(&1));
     assert!(cache.coherence().memory_trusted);
-    for changed in ["delete", "write", "take", "expire", "tag", "clear", "pattern"] {
+    for changed in ["delete", "write", "take", "expire", "update", "touch", "tag", "clear", "pattern"] {
         assert_eq!(fetched(&view, "k", 1).await, 1);
         let lacks = Requirement::Scripts;
         match changed {
@@ -184,6 +184,8 @@ async fn uncoordinated_memory_answers_where_it_is_allowed() {
             "write" => is_refused(view.write("k", 3).await, lacks),
             "take" => is_refused(view.take("k").await.map(|taken| taken.is_some()), lacks),
             "expire" => is_refused(view.expire("k").await, lacks),
+            "update" => is_refused(view.update("k", |_| panic!("it has no redis")).await, lacks),
+            "touch" => is_refused(view.touch("k", Policy::new()).await, lacks),
             "tag" => is_refused(cache.invalidate_tags(["t"], Invalidation::Hard).await, lacks),
             "clear" => is_refused(cache.clear().await, lacks),
             _ => is_refused(cache.delete_matched("n:k").await, lacks),
@@ -212,6 +214,8 @@ async fn mutations_counters_and_raw_values_are_errors() {
     is_refused(view.add("k", 1).await, lacks);
     is_refused(view.take("k").await.map(|taken| taken.is_some()), lacks);
     is_refused(view.expire("k").await, lacks);
+    is_refused(view.update("k", |_| panic!("it has no redis")).await, lacks);
+    is_refused(view.touch("k", Policy::new()).await, lacks);
     is_refused(view.delete_multi(["a", "b"]).await, lacks);
     is_refused(cache.space("eu").clear().await, lacks);
     cache.set_enabled(false);

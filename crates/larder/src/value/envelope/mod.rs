@@ -23,8 +23,8 @@
 //! ```
 //!
 //! Integers are little-endian. The envelope contains no time of a node. The time to the deadline without the grace period
-//! is how long the value is fresh. A touch overwrites the deadline in place, so it is not part of the checksum. A value that
-//! is expired gets an earlier deadline and as much less of a TTL: the deadline without both times is when it was stored.
+//! is how long the value is fresh. A read that renews a value overwrites the deadline in place, so it is not part of the
+//! checksum. A value that is expired gets an earlier deadline and as much less of a TTL: the deadline without both times is when it was stored.
 //!
 //! A new field needs a new version, and a version reads no other: version 1 had no deadline. Unknown or damaged bytes are
 //! a miss and never an error; [`Unreadable`] is the reason. Lengths are checked before memory is allocated for them.
@@ -46,6 +46,7 @@ const DEADLINE: Range<usize> = HEAD_BYTES..HEAD_BYTES + 8;
 const CHECKSUM: Range<usize> = 28..36;
 const FLAGS_AT: usize = 37;
 const TTL: Range<usize> = 54..62;
+const GRACE: Range<usize> = 62..70;
 const RAW_LENGTH: Range<usize> = 74..78;
 const PAYLOAD_LENGTH: Range<usize> = 78..82;
 
@@ -111,9 +112,10 @@ pub(crate) fn set_deadline(bytes: &mut [u8], deadline_ms: u64) {
     bytes[DEADLINE].copy_from_slice(&deadline_ms.to_le_bytes());
 }
 
-/// Sets the TTL of a value, and the checksum that covers it. Cost: a pass over the bytes.
-pub(crate) fn set_ttl(bytes: &mut [u8], ttl: Duration) {
+/// Sets the TTL and the grace period of a value, and the checksum that covers them. Cost: a pass over the bytes.
+pub(crate) fn set_lifetime(bytes: &mut [u8], ttl: Duration, grace: Duration) {
     bytes[TTL].copy_from_slice(&millis(ttl).to_le_bytes());
+    bytes[GRACE].copy_from_slice(&millis(grace).to_le_bytes());
     set_checksum(bytes);
 }
 
