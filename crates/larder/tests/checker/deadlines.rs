@@ -5,7 +5,7 @@ use crate::forgery::Forgery;
 use crate::network::{Weather, World};
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
-use larder::{Cache, Reach, Source, View};
+use larder::{Cache, Policy, Reach, Source, View};
 use larder_engine::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,36 @@ async fn value_is_served_until_its_deadline_and_not_after() {
     assert_eq!(reader.1.read("k").await.map(|found| found.source()), Some(Source::Memory));
     sleep(TTL - written_at.elapsed()).await;
     assert!(reader.1.read("k").await.is_none() && writer.1.read("k").await.is_none());
+}
+
+/// A node that has the value in memory serves it no longer than the new time and `max_lag` say, and for as long: also one
+/// that did not hear of the touch, and finds out when it compares its memory with the server.
+#[tokio::test(start_paused = true)]
+async fn touched_value_ends_at_its_new_deadline_in_the_memory_of_every_node() {
+    for (ttl, is_cut) in [(5 * SECOND, false), (10 * TTL, false), (5 * SECOND, true)] {
+        let what = format!("{ttl:?}, cut: {is_cut}");
+        let world = calm_world(Forgery::None);
+        let (writer, reader) = (node(&world, 0), node(&world, 1));
+        assert_eq!(writer.1.write("k", 1).await.ok(), Some(Reach::Everywhere));
+        for source in [Source::Redis, Source::Memory] {
+            assert_eq!(reader.1.read("k").await.map(|found| found.source()), Some(source));
+        }
+        if is_cut {
+            world.cut(1, 2 * SECOND);
+        }
+        assert_eq!(writer.1.touch("k", Policy::new().ttl(ttl)).await.ok(), Some(true));
+        let touched_at = Instant::now();
+        for left in [ttl - 3 * SECOND, SECOND] {
+            sleep(ttl - left - touched_at.elapsed()).await;
+            for (_, view) in [&reader, &writer] {
+                assert_eq!(view.read("k").await.as_deref(), Some(&1), "{what}: {left:?} are left");
+            }
+        }
+        sleep(ttl - touched_at.elapsed()).await;
+        for (_, view) in [&reader, &writer] {
+            assert!(view.read("k").await.is_none(), "{what}");
+        }
+    }
 }
 
 /// The server keeps a key longer if its clock goes back, and the nodes agree with it. No node keeps the value longer than

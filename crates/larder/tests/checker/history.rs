@@ -277,6 +277,54 @@ mod tests {
         assert!(book.violation.is_some(), "on the same node");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn book_forbids_two_updates_of_one_value() {
+        let terms =
+            Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false, recovery: RECOVERY };
+        for restored in [false, true] {
+            let mut book = Book::new(NODES, KEYS, terms);
+            let mut update = |node, got| {
+                let number = book.invalidation_begins(node, "update", |key| key == 0);
+                let read = Read { node, key: 0, began: book.now() };
+                book.update_decides(number, got, None);
+                book.update_ends(number, read);
+                if restored {
+                    book.server_is_restored(Instant::now());
+                }
+                (Value { version: 1, write: number + 1 }, book.violation.clone())
+            };
+            let loaded = Some(Value { version: 1, write: 0 });
+            let (first, _) = update(0, loaded);
+            let (second, violation) = update(1, loaded);
+            assert_eq!(violation, None, "two loads may have returned it");
+            update(0, Some(first));
+            let (_, violation) = update(1, Some(second));
+            assert_eq!(violation, None, "one after the other");
+            let (_, violation) = update(1, Some(first));
+            assert_eq!(violation.is_some(), !restored);
+        }
+    }
+
+    /// An update asks the server, so it is behind no other node.
+    #[tokio::test(start_paused = true)]
+    async fn book_forbids_updates_of_invalidated_values_at_once() {
+        let terms =
+            Terms { max_lag: MAX_LAG, disconnected: Duration::ZERO, faulty: false, recovery: RECOVERY };
+        let mut book = Book::new(NODES, KEYS, terms);
+        let old = Value { version: book.origin[0], write: 0 };
+        book.change_origin(0);
+        let number = book.invalidation_begins(0, "delete", |key| key == 0);
+        book.invalidation_ends(number, true);
+        sleep(Duration::from_millis(1)).await;
+        let read = Read { node: 1, key: 0, began: book.now() };
+        book.check(read, old);
+        assert_eq!(book.violation, None, "a read on another node, in time");
+        let number = book.invalidation_begins(1, "update", |key| key == 0);
+        book.update_decides(number, Some(old), None);
+        book.update_ends(number, read);
+        assert!(book.violation.is_some());
+    }
+
     /// The node in the place of one that has died connects when it is first called: before that it hears nothing.
     #[tokio::test(start_paused = true)]
     async fn book_forbids_what_the_server_lost_only_if_a_node_heard_of_it() {

@@ -1,5 +1,6 @@
 //! The book: the record of a history, and the promise as a question: was this read allowed to return that value?
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -85,6 +86,12 @@ pub(crate) struct Book {
     harmed: Vec<Option<Instant>>,
     /// Which keys a restored server may have lost, and whether the ledger; all if it is not known.
     at_risk: Option<(Vec<bool>, bool)>,
+    /// The writes that stored values without tags: updates of such values, or of none.
+    untagged: BTreeSet<usize>,
+    /// What the last call of the function of each update got.
+    updated: BTreeMap<usize, Option<Value>>,
+    /// The confirmed update or take that has replaced or removed the value of each write.
+    replaced: BTreeMap<usize, usize>,
     /// When each node was first called: until then it has not connected.
     called: Vec<Option<Instant>>,
     pub(crate) reads: u64,
@@ -110,6 +117,9 @@ impl Book {
             recovering_until: None,
             harmed: vec![None; nodes],
             at_risk: None,
+            untagged: BTreeSet::new(),
+            updated: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             called: vec![None; nodes],
             reads: 0,
             violation: None,
@@ -140,11 +150,52 @@ impl Book {
     }
 
     fn has_no_tags(&self, value: Value) -> bool {
-        value.write.checked_sub(1).is_some_and(|number| self.invalidations[number].what == ADD_WITHOUT_TAG)
+        value.write.checked_sub(1).is_some_and(|number| {
+            self.invalidations[number].what == ADD_WITHOUT_TAG || self.untagged.contains(&number)
+        })
     }
 
     pub(crate) fn invalidation_ends(&mut self, number: usize, ok: bool) {
         self.invalidations[number].ended = Some((self.now(), ok));
+    }
+
+    /// The function of an update has got this value, and stores another one: with tags, without, or with those that it got.
+    pub(crate) fn update_decides(&mut self, number: usize, got: Option<Value>, is_tagged: Option<bool>) {
+        self.updated.insert(number, got);
+        if is_tagged.unwrap_or_else(|| got.is_some_and(|got| !self.has_no_tags(got))) {
+            self.untagged.remove(&number);
+        } else {
+            self.untagged.insert(number);
+        }
+    }
+
+    /// An update has stored a value. That which it replaced may not have been invalidated before it began, on whatever node,
+    /// and no other update may have replaced it.
+    pub(crate) fn update_ends(&mut self, number: usize, read: Read) {
+        self.invalidation_ends(number, true);
+        if let Some(got) = self.updated.get(&number).copied().flatten() {
+            self.check_within(read, got, false);
+            self.is_replaced(read.key, got, number);
+        }
+    }
+
+    /// A confirmed update or take has replaced or removed a value. Only one of them may have: the value of the other would be
+    /// lost. A restored server may have the value again.
+    pub(crate) fn is_replaced(&mut self, key: usize, value: Value, by: usize) {
+        if value.write == 0 {
+            // Several loads may have returned it.
+            return;
+        }
+        let Some(before) = self.replaced.insert(value.write, by) else { return };
+        let began = self.invalidations[before].began.time;
+        if self.restored.is_none_or(|restored| restored < began) && self.violation.is_none() {
+            let nodes = [before, by].map(|number| self.invalidations[number].node);
+            let words = format!(
+                "node {} and node {} both replaced the same value of key {key}, of version {}: one of them was lost",
+                nodes[0], nodes[1], value.version
+            );
+            self.violation = Some(Violation { key, words });
+        }
     }
 
     pub(crate) fn node_is_harmed(&mut self, node: usize, until: Instant) {
@@ -197,6 +248,11 @@ impl Book {
 
     /// Checks whether a read may return a value, and records a violation if it may not.
     pub(crate) fn check(&mut self, read: Read, value: Value) {
+        self.check_within(read, value, true);
+    }
+
+    /// The same for a caller that may be behind the invalidations of other nodes, or not.
+    fn check_within(&mut self, read: Read, value: Value, may_lag: bool) {
         self.reads += 1;
         // Versions only grow, so floors do: before the last floor that is not above the value there is none above it.
         let about_key = self
@@ -205,7 +261,7 @@ impl Book {
             .rev()
             .filter_map(|invalidation| invalidation.floors[read.key].map(|floor| (invalidation, floor)));
         let mut too_new = about_key.take_while(|(_, floor)| value.version < *floor);
-        let broken = too_new.find(|(invalidation, _)| self.forbids(invalidation, read, value));
+        let broken = too_new.find(|(invalidation, _)| self.forbids(invalidation, read, value, may_lag));
         if let Some((invalidation, floor)) = broken
             && self.violation.is_none()
         {
@@ -240,7 +296,7 @@ impl Book {
     }
 
     /// Whether an invalidation of newer versions forbids a read to return a value.
-    fn forbids(&self, invalidation: &Invalidation, read: Read, value: Value) -> bool {
+    fn forbids(&self, invalidation: &Invalidation, read: Read, value: Value, may_lag: bool) -> bool {
         let Some((ended, ok)) = invalidation.ended else { return false };
         if invalidation.what == TAG && self.has_no_tags(value) {
             return false;
@@ -262,7 +318,10 @@ impl Book {
             // Also if it returned Err: it takes effect on its own node.
             return true;
         }
-        ok && read.began.time > self.holds_elsewhere_from(invalidation, read, ended.time)
+        // How long a replay takes is known no better than that.
+        let may_lag = may_lag || self.is_lost(invalidation, read.key);
+        let lag = if may_lag { self.lag(read.node) } else { Duration::ZERO };
+        ok && read.began.time > self.replayed_by(invalidation, read.key, ended.time) + lag
     }
 
     /// Of two concurrent writes either may be the last. A write that failed is still replayed.
@@ -292,11 +351,15 @@ impl Book {
         ended + self.terms.max_lag <= restored && self.listened_before_restore.iter().any(listens)
     }
 
-    /// When an invalidation by one node takes effect on another.
-    fn holds_elsewhere_from(&self, invalidation: &Invalidation, read: Read, ended: Instant) -> Instant {
-        let replayed = self.recovering_until.filter(|_| self.is_lost(invalidation, read.key));
-        let from = replayed.map_or(ended, |replayed| replayed.max(ended));
-        let may_be_lost = self.terms.faulty || self.harmed[read.node].is_some();
-        from + self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }
+    /// When an invalidation is in effect on the server, also if that was restored since.
+    fn replayed_by(&self, invalidation: &Invalidation, key: usize, ended: Instant) -> Instant {
+        let replayed = self.recovering_until.filter(|_| self.is_lost(invalidation, key));
+        replayed.map_or(ended, |replayed| replayed.max(ended))
+    }
+
+    /// How long after that it takes effect on another node.
+    fn lag(&self, node: usize) -> Duration {
+        let may_be_lost = self.terms.faulty || self.harmed[node].is_some();
+        self.terms.max_lag + if may_be_lost { self.terms.disconnected } else { Duration::ZERO }
     }
 }

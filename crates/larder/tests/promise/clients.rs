@@ -5,7 +5,7 @@ use super::book::{ADD_WITHOUT_TAG, Book, CLEAR, CLEAR_OF_SPACE, Read, TAG, Value
 use super::node::Node;
 use super::rng::Rng;
 use super::trace::Trace;
-use larder::Source;
+use larder::{Source, Update, WriteOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
@@ -92,7 +92,7 @@ impl Clients {
         self.node(node).note_coherence();
         let key = self.rng.below(0..self.keys as u64) as usize;
         let reads = self.quiet.load(Ordering::SeqCst) || self.rng.chance(self.pace.only_reads);
-        match self.rng.below(0..if reads { 70 } else { 104 }) {
+        match self.rng.below(0..if reads { 70 } else { 112 }) {
             0..40 => self.fetch(node, key).await,
             40..55 => self.read(node, key).await,
             55..62 => self.read_many(node).await,
@@ -103,6 +103,8 @@ impl Clients {
             80..82 => self.node(node).expire(key).await,
             82..84 => self.node(node).soften_tag(key).await,
             84..86 => self.node(node).use_raw(key).await,
+            86..92 => self.update(node, key).await,
+            92..94 => self.touch(node, key).await,
             _ => self.invalidate(node, key).await,
         }
     }
@@ -207,11 +209,75 @@ impl Clients {
         let read = self.begins(node, key);
         let taken = self.node(node).take(key).await;
         let ok = taken.is_ok();
-        self.returned(read, "a take", taken.ok().flatten());
+        let removed = taken.ok().flatten();
+        self.returned(read, "a take", removed);
         // A take that failed promises nothing.
         if ok {
             self.book().invalidation_ends(number, ok);
         }
+        if let Some(taken) = removed {
+            self.book().is_replaced(key, taken, number);
+        }
+    }
+
+    /// Updates on a node, and usually on another one at the same time.
+    async fn update(&self, node: usize, key: usize) {
+        if self.rng.chance(300) {
+            return self.update_some(node, key).await;
+        }
+        let other = (node + 1) % self.nodes.0.len();
+        let death = self.nodes.death(other);
+        let updating_there = async {
+            tokio::select! {
+                biased;
+                () = death.notified() => {}
+                () = self.update_some(other, key) => {}
+            }
+        };
+        tokio::join!(self.update_some(node, key), updating_there);
+    }
+
+    /// Each update makes its value from the one that it gets: the higher version of that and of the origin.
+    async fn update_some(&self, node: usize, key: usize) {
+        for _ in 0..self.rng.below(1..4) {
+            self.book().node_is_called(node);
+            // Then nobody may have the former value afterwards.
+            if self.rng.chance(500) {
+                let version = self.book().change_origin(key);
+                self.trace.note_of(key, || format!("origin: key {key} has version {version}"));
+            }
+            let number = self.book().invalidation_begins(node, "update", |other| other == key);
+            let (read, version) = (self.begins(node, key), self.book().origin[key]);
+            self.trace
+                .note_of(key, || format!("node {node}: update of key {key} begins with version {version}"));
+            let (this, keeps) = (self.clone(), self.rng.chance(100));
+            // Usually with the times and tags that are there.
+            let options = self.rng.chance(200).then(|| WriteOptions::new().tag(Node::tag(key)));
+            let update = move |got: Option<&Value>| {
+                let version = got.map_or(version, |got| version.max(got.version));
+                let value = Value { version, write: number + 1 };
+                this.trace.note_of(key, || format!("node {node}: an update of key {key} gets {got:?}"));
+                this.book().update_decides(number, got.copied(), options.is_some().then_some(true));
+                match &options {
+                    _ if keeps => Update::Keep,
+                    Some(options) => Update::PutWith(value, options.clone()),
+                    None => Update::Put(value),
+                }
+            };
+            let updated = self.node(node).update(key, update).await;
+            self.trace.note_of(key, || format!("node {node}: update of key {key} is {updated:?}"));
+            // One that failed promises nothing.
+            if matches!(updated, Ok(true)) {
+                self.book().update_ends(number, read);
+            }
+        }
+    }
+
+    /// Another time to live, which may be shorter than the pauses.
+    async fn touch(&self, node: usize, key: usize) {
+        let ttl = self.rng.ms(1..3_000);
+        self.trace.note_of(key, || format!("node {node}: touch of key {key} for {} ms", ttl.as_millis()));
+        self.node(node).touch(key, ttl).await;
     }
 
     /// Changes the origin, usually, and invalidates.

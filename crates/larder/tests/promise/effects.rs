@@ -27,6 +27,10 @@ pub(crate) enum Effect {
     Tag,
     SoftTag,
     Expire,
+    /// An update has replaced a value.
+    Update,
+    /// A value got another time to live.
+    NewTime,
     Space,
     Pattern,
     /// Bytes outside of memory were served.
@@ -40,7 +44,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    const ALL: [Effect; 18] = [
+    const ALL: [Effect; 20] = [
         Effect::Refresh,
         Effect::SoftTimeout,
         Effect::HardTimeout,
@@ -52,6 +56,8 @@ impl Effect {
         Effect::Tag,
         Effect::SoftTag,
         Effect::Expire,
+        Effect::Update,
+        Effect::NewTime,
         Effect::Space,
         Effect::Pattern,
         Effect::Shared,

@@ -6,7 +6,7 @@ use super::keeper::Keeper;
 use super::rng::Rng;
 use larder::{
     Builder, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation, Policy, Reach, Removal,
-    Source, View, WriteOptions,
+    Source, Update, View, WriteOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -264,6 +264,26 @@ impl Node {
         // Soft: it promises nothing, and must not break anything. A shared key has none of that name.
         let expired = self.view(key).expire(&(key as u64)).await;
         self.effects.note_if(expired.is_ok_and(|removal| removal.existed), Effect::Expire);
+    }
+
+    /// Whether it stored a value, or why that is unknown. Nothing is updated under a shared key.
+    pub(crate) async fn update(
+        &self,
+        key: usize,
+        update: impl FnMut(Option<&Value>) -> Update<Value> + Send + 'static,
+    ) -> Result<bool, CacheError> {
+        if Self::is_shared(key) {
+            return Ok(false);
+        }
+        let updated = self.view(key).update(&(key as u64), update).await?;
+        self.effects.note_if(updated.changed, Effect::Update);
+        Ok(updated.changed)
+    }
+
+    /// Gives a value another time to live. As `expire`, it promises nothing that the reads could show.
+    pub(crate) async fn touch(&self, key: usize, ttl: Duration) {
+        let touched = self.view(key).touch(&(key as u64), Policy::new().ttl(ttl)).await;
+        self.effects.note_if(matches!(touched, Ok(true)), Effect::NewTime);
     }
 
     /// As `expire`, by the tag.
