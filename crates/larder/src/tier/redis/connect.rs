@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, Value};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::Semaphore;
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
@@ -19,8 +19,9 @@ const MAX_TIMEOUTS: u32 = 3;
 #[derive(Default)]
 pub(super) struct Connector {
     slot: Arc<Slot>,
-    /// The last attempt to open a connection: concurrent callers share one.
-    attempt: Mutex<Option<Arc<Attempt>>>,
+    /// The attempt to open a connection that is under way: concurrent callers share one. Those who make it and wait for it own
+    /// it, and so its connection, which nothing else may keep open.
+    attempt: Mutex<Weak<Attempt>>,
 }
 
 /// The connection of a [`Connector`].
@@ -148,11 +149,11 @@ impl Connector {
     /// The attempt under way, or a new one.
     fn attempt(&self, address: &Arc<Address>) -> Arc<Attempt> {
         let mut last = self.attempt.lock();
-        if let Some(attempt) = last.as_ref().filter(|attempt| !attempt.end.is_closed()) {
-            return attempt.clone();
+        if let Some(attempt) = last.upgrade().filter(|attempt| !attempt.end.is_closed()) {
+            return attempt;
         }
         let attempt = Arc::new(Attempt { result: OnceLock::new(), end: Semaphore::new(0) });
-        *last = Some(attempt.clone());
+        *last = Arc::downgrade(&attempt);
         let (slot, address, ending) = (self.slot.clone(), address.clone(), EndOnDrop(attempt.clone()));
         tokio::spawn(async move {
             let result = match slot.current(&address) {
