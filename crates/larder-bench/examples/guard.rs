@@ -25,7 +25,7 @@ const MANY: u64 = 50_000;
 /// Of a path that takes tens of thousands of instructions.
 const FEW: u64 = 5_000;
 
-const PATHS: [Path; 15] = [
+const PATHS: [Path; 16] = [
     ("engine-get", MANY, engine_get),
     ("engine-insert", MANY, engine_insert),
     ("engine-evict", MANY, engine_evict),
@@ -33,6 +33,7 @@ const PATHS: [Path; 15] = [
     ("engine-evict-fifo", MANY, engine_evict_fifo),
     ("engine-request", VERY_MANY, engine_request),
     ("larder-hit", MANY, larder_hit),
+    ("larder-sync-hit", MANY, larder_sync_hit),
     ("larder-fetch", FEW, larder_fetch),
     ("larder-delete", FEW, larder_delete),
     ("http-hit", MANY, http_hit),
@@ -165,17 +166,25 @@ fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
+type Numbers = larder::View<u64, u64, Infallible>;
+
+/// Views of caches in memory, with all keys.
+async fn filled_views() -> Result<Vec<Numbers>> {
+    let mut views: Vec<Numbers> = Vec::new();
+    for _ in 0..CACHES {
+        let cache = larder::Cache::builder("guard").memory_entries(2 * KEYS).ttl(TTL).build()?;
+        views.push(cache.view("n"));
+    }
+    for n in 0..CACHES * KEYS {
+        let (view, key) = turn(&views, n);
+        ensure!(view.write(&key, key).await?.is_everywhere());
+    }
+    Ok(views)
+}
+
 fn larder_hit(count: u64) -> Result<()> {
     runtime()?.block_on(async {
-        let mut views: Vec<larder::View<u64, u64, Infallible>> = Vec::new();
-        for _ in 0..CACHES {
-            let cache = larder::Cache::builder("guard").memory_entries(2 * KEYS).ttl(TTL).build()?;
-            views.push(cache.view("n"));
-        }
-        for n in 0..CACHES * KEYS {
-            let (view, key) = turn(&views, n);
-            ensure!(view.write(&key, key).await?.is_everywhere());
-        }
+        let views = filled_views().await?;
         for n in 0..count {
             let (view, n) = turn(&views, n);
             let key = n % KEYS;
@@ -184,6 +193,17 @@ fn larder_hit(count: u64) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// The same hit without a future.
+fn larder_sync_hit(count: u64) -> Result<()> {
+    let views = runtime()?.block_on(filled_views())?;
+    for n in 0..count {
+        let (view, n) = turn(&views, n);
+        let key = n % KEYS;
+        ensure!(view.hit(&key).is_some_and(|value| *value == key), "{key} is not in memory");
+    }
+    Ok(())
 }
 
 /// A value that Redis has and memory has not, with the part of the server, which is ours.
