@@ -18,11 +18,9 @@ use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::report::error::CacheError;
 use crate::report::events::Event;
 use crate::report::reach::Reach;
-use crate::task::in_task;
 use crate::tier::{BATCH, CompareAndSet, Mutation, Operation, OperationResult, Stamps};
 use crate::value::envelope;
 use std::sync::Arc;
-use tokio::runtime::Handle;
 use tracing::Instrument;
 
 /// Runs a mutation in a task of its own. If its runtime shuts down, the error says that nothing is known to be done: the
@@ -31,8 +29,8 @@ pub(crate) async fn spawn_mutation<T: Send + 'static>(
     node: &Node,
     mutation: impl Future<Output = Result<T, CacheError>> + Send + 'static,
 ) -> Result<T, CacheError> {
-    node.check_process()?;
-    let done = in_task(mutation.instrument(tracing::debug_span!("larder.mutation"))).await;
+    node.check_open()?;
+    let done = node.tasks.run(mutation.instrument(tracing::debug_span!("larder.mutation"))).await;
     done.unwrap_or_else(|| Err(CacheError::Redis("the runtime shut down".into())))
 }
 
@@ -183,10 +181,10 @@ impl Coordinator {
         tags: Vec<Box<str>>,
         how: Invalidation,
     ) -> Result<(), CacheError> {
-        self.node.check_process()?;
+        self.node.check_open()?;
         let tags = checked_tags(tags)?;
         // First: what has started must be finished.
-        let runtime = Handle::current();
+        let runtime = self.node.tasks.runtime();
         let (coordinator, started) = (self.clone(), self.start_invalidation(Some(&tags), how));
         runtime.spawn(async move {
             let confirmed = coordinator.finish_invalidation(started).await;

@@ -2,6 +2,7 @@
 
 use super::Coordinator;
 use crate::node::guarded_tier::Support;
+use crate::report::error::CacheError;
 use crate::tier::{Primary, Requirement};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub enum CoherenceMode {
     Full,
     /// This process inherited the cache through a fork: every call is an error that says so, or a miss.
     Forked,
+    /// The cache was ended by [`Cache::shutdown`](crate::Cache::shutdown): every call is an error that says so, or a miss.
+    ShutDown,
     /// Redis does not reply, or its heartbeats do not, or those of one primary of a cluster, or its ledger cannot be used:
     /// since [`Coherence::proof_age`]. Memory
     /// is served for [`Builder::disconnected`](crate::Builder::disconnected) after that; then every fetch loads.
@@ -54,9 +57,14 @@ pub enum CoherenceMode {
 
 impl Coordinator {
     pub(crate) fn coherence(&self) -> Coherence {
-        if self.node.is_inherited() {
+        let ended = match self.node.check_open() {
+            Ok(()) => None,
+            Err(CacheError::Forked) => Some(CoherenceMode::Forked),
+            Err(_) => Some(CoherenceMode::ShutDown),
+        };
+        if let Some(mode) = ended {
             return Coherence {
-                mode: CoherenceMode::Forked,
+                mode,
                 memory_trusted: false,
                 proof_age: self.node.trust.proof_age(),
                 disconnected: self.node.trust.disconnected(),

@@ -24,7 +24,7 @@ use crate::tier::{
     TierError,
 };
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
@@ -43,6 +43,8 @@ const MAX_INTERVAL: Duration = Duration::from_millis(250);
 /// The task and what it knows of its connection. Dropping it ends the task.
 pub(crate) struct Connection {
     task: Mutex<Option<JoinHandle<()>>>,
+    /// Whether no task is started any more.
+    has_ended: AtomicBool,
     /// Closed after the first attempt to connect. It wakes its waiters in order; a watch channel would not.
     first_attempt: Semaphore,
     /// Since when the announcements of the last subscription were received.
@@ -55,10 +57,25 @@ impl Connection {
     pub(super) fn new() -> Self {
         Connection {
             task: Mutex::new(None),
+            has_ended: AtomicBool::new(false),
             first_attempt: Semaphore::new(0),
             subscribed_at: Mutex::new(None),
             clock_at_accept: AtomicU64::new(0),
         }
+    }
+
+    /// Ends the task, and wakes those who wait for its first attempt.
+    fn end(&self) {
+        let mut task = self.task.lock();
+        self.has_ended.store(true, Ordering::Release);
+        if let Some(task) = task.take() {
+            task.abort();
+        }
+        self.first_attempt.close();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 }
 
@@ -94,8 +111,9 @@ impl Coordinator {
     /// The task ends with the runtime that it was started on, and the cache may be used on another one.
     fn ensure_task(self: &Arc<Self>, redis: &GuardedTier) {
         let mut task = self.connection.task.lock();
-        if task.as_ref().is_none_or(|task| task.is_finished()) {
-            *task = Some(tokio::spawn(run(Arc::downgrade(self), redis.tier.clone())));
+        let is_missing = task.as_ref().is_none_or(|task| task.is_finished());
+        if is_missing && !self.connection.has_ended() {
+            *task = Some(self.node.tasks.spawn(run(Arc::downgrade(self), redis.tier.clone())));
         }
     }
 
@@ -225,7 +243,7 @@ impl Coordinator {
         let draining = async {
             // Mutations that Redis has not answered yet are not pending yet.
             drop(self.mutation_gate.write().await);
-            while self.replay_log.pending_count() > 0 {
+            while self.replay_log.pending_count() > 0 && !self.connection.has_ended() {
                 // The task replays after each heartbeat; it finds out when Redis replies.
                 self.ensure_connected().await;
                 sleep(DRAIN_PAUSE).await;
@@ -233,6 +251,21 @@ impl Coordinator {
         };
         _ = timeout(limit, draining).await;
         self.replay_log.pending_count()
+    }
+
+    /// Ends the cache. Returns how many invalidations are lost.
+    pub(crate) async fn shut_down(self: &Arc<Self>, limit: Duration) -> usize {
+        if self.node.is_inherited() {
+            return 0;
+        }
+        self.node.shut_down();
+        let pending = self.drain(limit).await;
+        self.connection.end();
+        if let Some(redis) = &self.node.redis {
+            redis.tier.close();
+        }
+        self.node.memory.clear();
+        pending
     }
 
     fn end_first_attempt(&self) {

@@ -250,7 +250,22 @@ impl Cache {
     /// # Cancel safety
     /// A dropped call changes nothing.
     pub async fn close(&self, limit: Duration) -> usize {
-        self.coordinator.drain(limit).await
+        self.coordinator.node.tasks.within(self.coordinator.drain(limit)).await
+    }
+
+    /// Ends the cache: waits as [`Cache::close`] does, at most for `limit`, then ends its tasks, closes its connections and
+    /// empties its memory. Returns how many invalidations are still pending: they are lost.
+    ///
+    /// From the first poll on every call of this cache, and of all of its handles and views, is an error that says so, as
+    /// [`CacheError::ShutDown`] does, or a miss. A load that runs meanwhile answers its callers and may store nothing.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// After a dropped call the connections are open until the last handle is dropped. Call it again.
+    pub async fn shutdown(&self, limit: Duration) -> usize {
+        self.coordinator.node.tasks.within(self.coordinator.shut_down(limit)).await
     }
 
     /// The present coherence of this cache with other nodes.

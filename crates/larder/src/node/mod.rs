@@ -31,7 +31,8 @@ pub(crate) mod view_config;
 use crate::key::glob::Glob;
 use crate::key::{MemoryKey, MemoryKeyRef};
 use crate::policy::{Policy, Prefer};
-use crate::report::error::CacheError;
+use crate::report::error::{CacheError, FetchError};
+use crate::task::Tasks;
 use crate::tier::{LedgerQuery, Requirement};
 use crate::value::codec::Format;
 use crate::value::compression::Packing;
@@ -73,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) off: AtomicU8,
     /// The process that built the cache.
     pub(crate) process: Process,
+    /// Where its tasks run.
+    pub(crate) tasks: Tasks,
 }
 
 /// The options of a cache that its views start from.
@@ -89,9 +92,11 @@ pub(crate) struct Settings {
     pub(crate) allow_uncoordinated: bool,
 }
 
-/// Reasons in [`Node::off`]: [`Cache::set_enabled`](crate::Cache::set_enabled), and a server that is not supported.
+/// Reasons in [`Node::off`]: [`Cache::set_enabled`](crate::Cache::set_enabled), a server that is not supported, and
+/// [`Cache::shutdown`](crate::Cache::shutdown).
 const TURNED_OFF: u8 = 1;
 const UNCOORDINATED: u8 = 2;
+const SHUT_DOWN: u8 = 4;
 
 /// The counters of a node when a load, a lookup in Redis or a write started. They decide where its value may be stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,9 +138,31 @@ impl Node {
         !self.is_off() && !self.is_inherited()
     }
 
-    /// The error of a call of a cache that this process inherited.
-    pub(crate) fn check_process(&self) -> Result<(), CacheError> {
-        if self.is_inherited() { Err(CacheError::Forked) } else { Ok(()) }
+    /// The error of a call of a cache that this process inherited, or that was shut down.
+    pub(crate) fn check_open(&self) -> Result<(), CacheError> {
+        match self.is_inherited() {
+            true => Err(CacheError::Forked),
+            false if self.is_shut_down() => Err(CacheError::ShutDown),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for a fetch.
+    pub(crate) fn check_open_for_fetch<E>(&self) -> Result<(), FetchError<E>> {
+        self.check_open().map_err(|error| match error {
+            CacheError::Forked => FetchError::Forked,
+            _ => FetchError::ShutDown,
+        })
+    }
+
+    /// Whether the cache was ended.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.off.load(Ordering::Acquire) & SHUT_DOWN != 0
+    }
+
+    /// From now on no tier answers, for ever.
+    pub(crate) fn shut_down(&self) {
+        self.set_off(SHUT_DOWN, true);
     }
 
     /// Whether the cache is turned on.
@@ -340,6 +367,7 @@ pub(crate) mod tests {
             random: Random::new(Some(1)),
             off: AtomicU8::new(0),
             process: Process::current(),
+            tasks: Tasks::default(),
         }
     }
 

@@ -24,6 +24,8 @@ pub enum FetchError<E> {
     Dropped,
     /// This process inherited the cache through a fork. Build another one in it.
     Forked,
+    /// The cache was ended by [`Cache::shutdown`](crate::Cache::shutdown).
+    ShutDown,
 }
 
 impl<E: std::fmt::Display> std::fmt::Display for FetchError<E> {
@@ -35,6 +37,7 @@ impl<E: std::fmt::Display> std::fmt::Display for FetchError<E> {
             FetchError::NoStaleValue => f.write_str("the loader returned NotModified without a stale value"),
             FetchError::Dropped => f.write_str("the load was dropped because its runtime shut down"),
             FetchError::Forked => CacheError::Forked.fmt(f),
+            FetchError::ShutDown => CacheError::ShutDown.fmt(f),
         }
     }
 }
@@ -58,6 +61,7 @@ impl<E> Clone for FetchError<E> {
             FetchError::NoStaleValue => FetchError::NoStaleValue,
             FetchError::Dropped => FetchError::Dropped,
             FetchError::Forked => FetchError::Forked,
+            FetchError::ShutDown => FetchError::ShutDown,
         }
     }
 }
@@ -115,6 +119,9 @@ pub enum CacheError {
     /// Build another cache in this process.
     #[error("this process inherited the cache through a fork; build another one in it")]
     Forked,
+    /// The cache was ended by [`Cache::shutdown`](crate::Cache::shutdown). Nothing was done.
+    #[error("the cache was shut down")]
+    ShutDown,
 }
 
 impl From<TierError> for CacheError {

@@ -37,7 +37,8 @@ impl Reach {
                 | CacheError::Contended { .. }
                 | CacheError::Pattern { .. }
                 | CacheError::NoRedis
-                | CacheError::Forked),
+                | CacheError::Forked
+                | CacheError::ShutDown),
             ) => Err(error),
         }
     }

@@ -146,32 +146,39 @@ impl SharedView {
     /// # Panics
     /// Outside a tokio runtime, if the cache has Redis.
     pub async fn revalidate(&self, key: &[u8], copy: &SharedCopy) -> Validity {
-        let (node, redis_key) = (self.node(), self.redis_key(key));
-        if !node.is_usable() {
-            return self.validity(copy);
-        }
-        let called_at = nanos(node.now());
-        let _one_at_a_time = self.one_at_a_time(copy.invalidations.index).await;
-        let validity = self.validity(copy);
-        if validity != Validity::Unknown || node.is_off() {
-            return validity;
-        }
-        // One that began after this call is as good as its own.
-        if copy.compared_from.load(Ordering::Acquire) > called_at && copy.invalidations.is_current(self) {
-            return node.judge(&copy.state, Proof::Redis, node.ledger.epoch(), node.now());
-        }
-        self.coordinator().ensure_connected().await;
-        let (position, began) = (KeyPosition::of(self, &redis_key), nanos(node.now()));
-        match self.coordinator().revalidate(&redis_key, &copy.state).await {
-            Some(validity @ (Validity::Valid | Validity::Stale)) => {
-                copy.invalidations.count.store(position.count.into_inner(), Ordering::Release);
-                copy.compared_from.store(began, Ordering::Release);
-                validity
-            }
-            Some(validity) => validity,
-            None if copy.invalidations.is_current(self) => node.judge_without_redis(&copy.state),
-            None => Validity::Unknown,
-        }
+        self.node()
+            .tasks
+            .within(async {
+                let (node, redis_key) = (self.node(), self.redis_key(key));
+                if !node.is_usable() {
+                    return self.validity(copy);
+                }
+                let called_at = nanos(node.now());
+                let _one_at_a_time = self.one_at_a_time(copy.invalidations.index).await;
+                let validity = self.validity(copy);
+                if validity != Validity::Unknown || node.is_off() {
+                    return validity;
+                }
+                // One that began after this call is as good as its own.
+                if copy.compared_from.load(Ordering::Acquire) > called_at
+                    && copy.invalidations.is_current(self)
+                {
+                    return node.judge(&copy.state, Proof::Redis, node.ledger.epoch(), node.now());
+                }
+                self.coordinator().ensure_connected().await;
+                let (position, began) = (KeyPosition::of(self, &redis_key), nanos(node.now()));
+                match self.coordinator().revalidate(&redis_key, &copy.state).await {
+                    Some(validity @ (Validity::Valid | Validity::Stale)) => {
+                        copy.invalidations.count.store(position.count.into_inner(), Ordering::Release);
+                        copy.compared_from.store(began, Ordering::Release);
+                        validity
+                    }
+                    Some(validity) => validity,
+                    None if copy.invalidations.is_current(self) => node.judge_without_redis(&copy.state),
+                    None => Validity::Unknown,
+                }
+            })
+            .await
     }
 
     /// The turn to compare a key of this position. Whoever has it may not be polled: then others compare beside it.

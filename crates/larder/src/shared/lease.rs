@@ -10,12 +10,10 @@ use crate::node::sealing::{NewEntry, Sealing};
 use crate::policy::Lifetime;
 use crate::report::error::CacheError;
 use crate::report::events::{Event, EventKey};
-use crate::task::in_task;
 use crate::value::format::Id;
 use crate::view::WriteOptions;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -81,23 +79,30 @@ impl SharedLease {
     /// # Panics
     /// As [`SharedView::fetch`].
     pub async fn also(&self, key: &[u8]) -> Option<SharedLease> {
-        let LoadStart { view, state, at, started, .. } = &self.start;
-        let (mut load, coordinator) = (view.start(key).await, view.coordinator());
-        (load.at, load.started) = (*at, *started);
-        let mut lookup = RedisLookup::Absent;
-        // Without the ledger's clock nothing can be stored.
-        if view.has_redis() && state.clock != 0 {
-            let key = std::slice::from_ref(&load.redis_key);
-            match coordinator.lookup_redis(key, Purpose::Load).await {
-                Ok((mut lookups, _)) => lookup = lookups.pop().unwrap_or(lookup),
-                Err(error) => coordinator.node.observers.report(&error),
-            }
-        }
-        load.state = StartState { tracked_writes: load.state.tracked_writes, ..*state };
-        match lookup {
-            RedisLookup::Bytes(_) => None,
-            missing => Some(load.after(&missing)),
-        }
+        self.start
+            .view
+            .node()
+            .tasks
+            .within(async {
+                let LoadStart { view, state, at, started, .. } = &self.start;
+                let (mut load, coordinator) = (view.start(key).await, view.coordinator());
+                (load.at, load.started) = (*at, *started);
+                let mut lookup = RedisLookup::Absent;
+                // Without the ledger's clock nothing can be stored.
+                if view.has_redis() && state.clock != 0 {
+                    let key = std::slice::from_ref(&load.redis_key);
+                    match coordinator.lookup_redis(key, Purpose::Load).await {
+                        Ok((mut lookups, _)) => lookup = lookups.pop().unwrap_or(lookup),
+                        Err(error) => coordinator.node.observers.report(&error),
+                    }
+                }
+                load.state = StartState { tracked_writes: load.state.tracked_writes, ..*state };
+                match lookup {
+                    RedisLookup::Bytes(_) => None,
+                    missing => Some(load.after(&missing)),
+                }
+            })
+            .await
     }
 
     /// Stores the loaded bytes in Redis and ends the lease. The caller keeps its bytes with the returned copy.
@@ -121,7 +126,8 @@ impl SharedLease {
         }
         let options = options.clone();
         // Others wait for the stores of a node.
-        in_task(async move { self.store(bytes, &options).await }).await.unwrap_or(Committed::Refused)
+        let tasks = self.start.view.node().tasks.clone();
+        tasks.run(async move { self.store(bytes, &options).await }).await.unwrap_or(Committed::Refused)
     }
 
     async fn store(self, bytes: Vec<u8>, options: &WriteOptions) -> Committed {
@@ -212,7 +218,8 @@ pub(super) struct HeldLease {
 impl HeldLease {
     pub(super) fn new(coordinator: &Arc<Coordinator>, key: Vec<u8>, condition: StoreCondition) -> Self {
         let (renewals, renewer) = (condition.renewals(&key).collect(), coordinator.clone());
-        let renewal = tokio::spawn(async move { match renewer.renew_leases(renewals).await {} });
+        let renewal =
+            coordinator.node.tasks.spawn(async move { match renewer.renew_leases(renewals).await {} });
         HeldLease {
             coordinator: coordinator.clone(),
             key,
@@ -236,9 +243,10 @@ impl Drop for HeldLease {
         }
         renewal.abort();
         // Without a runtime the lease expires.
-        if let (Some(condition), Ok(runtime)) = (self.condition.take(), Handle::try_current()) {
+        if let Some(condition) = self.condition.take() {
             let (coordinator, key) = (self.coordinator.clone(), std::mem::take(&mut self.key));
-            runtime.spawn(async move { coordinator.release(&condition.releases(&key)).await });
+            let release = async move { coordinator.release(&condition.releases(&key)).await };
+            self.coordinator.node.tasks.spawn_if_possible(release);
         }
     }
 }

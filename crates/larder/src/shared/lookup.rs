@@ -94,35 +94,40 @@ impl SharedView {
     /// # Panics
     /// Outside a tokio runtime, if the cache has Redis.
     pub async fn fetch(&self, key: &[u8]) -> SharedFetch {
-        let coordinator = self.coordinator();
-        let mut load = self.start(key).await;
-        if !self.has_redis() {
-            return SharedFetch::Lease(load.unleased());
-        }
-        let mut wait = coordinator.lease_wait();
-        for _ in 0..MAX_LOOKUPS {
-            let key = std::slice::from_ref(&load.redis_key);
-            let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key, &mut wait).await {
-                Ok(found) => found,
-                Err(error) => {
-                    coordinator.node.observers.report(&error);
+        self.node()
+            .tasks
+            .within(async {
+                let coordinator = self.coordinator();
+                let mut load = self.start(key).await;
+                if !self.has_redis() {
                     return SharedFetch::Lease(load.unleased());
                 }
-            };
-            load.state.clock = clock;
-            match lookup {
-                RedisLookup::Bytes(bytes) => {
-                    if let Some((value, _)) = self.open(&load, &bytes).await {
-                        return SharedFetch::Found(value);
-                    }
-                    if let Some(condition) = coordinator.lease_over(&load.redis_key, &bytes).await {
-                        return SharedFetch::Lease(load.leased(condition));
+                let mut wait = coordinator.lease_wait();
+                for _ in 0..MAX_LOOKUPS {
+                    let key = std::slice::from_ref(&load.redis_key);
+                    let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key, &mut wait).await {
+                        Ok(found) => found,
+                        Err(error) => {
+                            coordinator.node.observers.report(&error);
+                            return SharedFetch::Lease(load.unleased());
+                        }
+                    };
+                    load.state.clock = clock;
+                    match lookup {
+                        RedisLookup::Bytes(bytes) => {
+                            if let Some((value, _)) = self.open(&load, &bytes).await {
+                                return SharedFetch::Found(value);
+                            }
+                            if let Some(condition) = coordinator.lease_over(&load.redis_key, &bytes).await {
+                                return SharedFetch::Lease(load.leased(condition));
+                            }
+                        }
+                        missing => return SharedFetch::Lease(load.after(&missing)),
                     }
                 }
-                missing => return SharedFetch::Lease(load.after(&missing)),
-            }
-        }
-        SharedFetch::Lease(load.unleased())
+                SharedFetch::Lease(load.unleased())
+            })
+            .await
     }
 
     /// The bytes of a key in Redis, fresh or within their grace period. Leaves no lease and does not wait for loads.
@@ -135,22 +140,27 @@ impl SharedView {
     /// # Panics
     /// As [`SharedView::fetch`].
     pub async fn read(&self, key: &[u8]) -> Option<SharedValue> {
-        let mut load = self.start(key).await;
-        if !self.has_redis() {
-            return None;
-        }
-        let key = std::slice::from_ref(&load.redis_key);
-        match self.coordinator().lookup_redis(key, Purpose::Read).await {
-            Ok((lookups, clock)) => {
-                load.state.clock = clock;
-                let Some(RedisLookup::Bytes(bytes)) = lookups.into_iter().next() else { return None };
-                Some(self.open(&load, &bytes).await?.0)
-            }
-            Err(error) => {
-                self.node().observers.report(&error);
-                None
-            }
-        }
+        self.node()
+            .tasks
+            .within(async {
+                let mut load = self.start(key).await;
+                if !self.has_redis() {
+                    return None;
+                }
+                let key = std::slice::from_ref(&load.redis_key);
+                match self.coordinator().lookup_redis(key, Purpose::Read).await {
+                    Ok((lookups, clock)) => {
+                        load.state.clock = clock;
+                        let Some(RedisLookup::Bytes(bytes)) = lookups.into_iter().next() else { return None };
+                        Some(self.open(&load, &bytes).await?.0)
+                    }
+                    Err(error) => {
+                        self.node().observers.report(&error);
+                        None
+                    }
+                }
+            })
+            .await
     }
 
     /// Fresh bytes of a key whose copy here is stale, or the right to load them again, which one node has at a time. Does
@@ -164,37 +174,44 @@ impl SharedView {
     /// # Panics
     /// As [`SharedView::fetch`].
     pub async fn reload(&self, key: &[u8]) -> SharedReload {
-        let coordinator = self.coordinator();
-        let mut load = self.start(key).await;
-        if !self.has_redis() {
-            return SharedReload::Lease(load.unleased());
-        }
-        let key = std::slice::from_ref(&load.redis_key);
-        let (lookup, clock) = match coordinator.lookup_redis(key, Purpose::Load).await {
-            Ok((mut lookups, clock)) => (lookups.pop().unwrap_or(RedisLookup::Absent), clock),
-            Err(error) => {
-                coordinator.node.observers.report(&error);
-                return SharedReload::Lease(load.unleased());
-            }
-        };
-        load.state.clock = clock;
-        match lookup {
-            RedisLookup::LeaseHeldByOther(_) => SharedReload::Elsewhere,
-            RedisLookup::Bytes(bytes) => match self.open(&load, &bytes).await {
-                Some((value, _)) if !value.is_stale => SharedReload::Found(value),
-                Some((_, Some(id))) => match coordinator.lease_reloads(&[id]).await.pop() {
-                    Some((Reload::Elsewhere(_), _)) => SharedReload::Elsewhere,
-                    Some((reload, condition)) => SharedReload::Lease(load.reloading(reload, condition)),
-                    None => SharedReload::Lease(load.unleased()),
-                },
-                _ => match coordinator.lease_over(&load.redis_key, &bytes).await {
-                    Some(condition) => SharedReload::Lease(load.leased(condition)),
-                    // They have changed since.
-                    None => SharedReload::Elsewhere,
-                },
-            },
-            missing => SharedReload::Lease(load.after(&missing)),
-        }
+        self.node()
+            .tasks
+            .within(async {
+                let coordinator = self.coordinator();
+                let mut load = self.start(key).await;
+                if !self.has_redis() {
+                    return SharedReload::Lease(load.unleased());
+                }
+                let key = std::slice::from_ref(&load.redis_key);
+                let (lookup, clock) = match coordinator.lookup_redis(key, Purpose::Load).await {
+                    Ok((mut lookups, clock)) => (lookups.pop().unwrap_or(RedisLookup::Absent), clock),
+                    Err(error) => {
+                        coordinator.node.observers.report(&error);
+                        return SharedReload::Lease(load.unleased());
+                    }
+                };
+                load.state.clock = clock;
+                match lookup {
+                    RedisLookup::LeaseHeldByOther(_) => SharedReload::Elsewhere,
+                    RedisLookup::Bytes(bytes) => match self.open(&load, &bytes).await {
+                        Some((value, _)) if !value.is_stale => SharedReload::Found(value),
+                        Some((_, Some(id))) => match coordinator.lease_reloads(&[id]).await.pop() {
+                            Some((Reload::Elsewhere(_), _)) => SharedReload::Elsewhere,
+                            Some((reload, condition)) => {
+                                SharedReload::Lease(load.reloading(reload, condition))
+                            }
+                            None => SharedReload::Lease(load.unleased()),
+                        },
+                        _ => match coordinator.lease_over(&load.redis_key, &bytes).await {
+                            Some(condition) => SharedReload::Lease(load.leased(condition)),
+                            // They have changed since.
+                            None => SharedReload::Elsewhere,
+                        },
+                    },
+                    missing => SharedReload::Lease(load.after(&missing)),
+                }
+            })
+            .await
     }
 
     /// A load that other nodes do not know of: they do not wait for it, and [`commit`](SharedLease::commit) does not store
@@ -205,17 +222,22 @@ impl SharedView {
     /// # Panics
     /// As [`SharedView::fetch`].
     pub async fn unleased(&self, key: &[u8]) -> SharedLease {
-        let mut load = self.start(key).await;
-        if self.has_redis() {
-            load.state.clock = match self.current_clock().await {
-                Ok(clock) => clock,
-                Err(error) => {
-                    self.node().observers.report(&error);
-                    0
+        self.node()
+            .tasks
+            .within(async {
+                let mut load = self.start(key).await;
+                if self.has_redis() {
+                    load.state.clock = match self.current_clock().await {
+                        Ok(clock) => clock,
+                        Err(error) => {
+                            self.node().observers.report(&error);
+                            0
+                        }
+                    };
                 }
-            };
-        }
-        load.unleased()
+                load.unleased()
+            })
+            .await
     }
 
     /// What a load that starts now knows. Waits for the first attempt to connect.

@@ -118,6 +118,9 @@ pub trait Tier: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Closes all connections. Afterwards every method fails.
+    fn close(&self) {}
+
     /// Accepts the server with this identity, which is supported. Every method but [`Tier::subscribe`] fails with
     /// [`TierError::ServerChanged`] if it reaches another server than the one accepted last, and with
     /// [`TierError::NoReply`] before the first acceptance.

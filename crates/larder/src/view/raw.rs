@@ -92,23 +92,15 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     pub async fn read(&self, key: &K) -> Result<Option<i64>, CacheError> {
         let key = KeyBuf::of(key);
         let node = &self.coordinator.node;
-        node.check_process()?;
+        node.check_open()?;
         if node.redis.is_none() {
             let Some(entry) = node.memory.get(&self.memory_key(&key)) else { return Ok(None) };
             let counter = entry.value::<MemoryCounter>().ok_or_else(not_an_integer)?;
             return Ok(Some(counter.0.load(Ordering::Acquire)));
         }
-        self.coordinator.ensure_connected().await;
-        let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(&key)], Purpose::Raw).await?;
-        match lookups.pop() {
-            Some(RedisLookup::Bytes(bytes)) => {
-                match std::str::from_utf8(&bytes).ok().and_then(|n| n.parse().ok()) {
-                    Some(number) => Ok(Some(number)),
-                    None => Err(not_an_integer()),
-                }
-            }
-            _ => Ok(None),
-        }
+        let Some(bytes) = read_raw(&self.coordinator, self.redis_key(&key)).await? else { return Ok(None) };
+        let number = std::str::from_utf8(&bytes).ok().and_then(|number| number.parse().ok());
+        number.map(Some).ok_or_else(not_an_integer)
     }
 
     /// Removes a counter. Returns whether there was one.
@@ -128,7 +120,7 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     }
 
     fn increment_in_memory(&self, key: &KeyBuf, by: i64) -> Result<i64, CacheError> {
-        self.coordinator.node.check_process()?;
+        self.coordinator.node.check_open()?;
         let memory = &self.coordinator.node.memory;
         let now = memory.clock().now();
         let sum = memory.compute(self.memory_key(key), |entry| {
@@ -155,6 +147,19 @@ impl<K: CacheKey + ?Sized> Counters<K> {
     fn redis_key(&self, key: &KeyBuf) -> Vec<u8> {
         self.coordinator.node.keyspace.redis_key(&self.name, key)
     }
+}
+
+/// The bytes that Redis has under a key.
+async fn read_raw(coordinator: &Arc<Coordinator>, redis_key: Vec<u8>) -> Result<Option<Vec<u8>>, CacheError> {
+    let reading = async {
+        coordinator.ensure_connected().await;
+        let (mut lookups, _) = coordinator.lookup_redis(&[redis_key], Purpose::Raw).await?;
+        Ok(match lookups.pop() {
+            Some(RedisLookup::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        })
+    };
+    coordinator.node.tasks.within(reading).await
 }
 
 /// The content of the key is no counter, but a value of a view or of another program.
@@ -184,16 +189,11 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn read(&self, key: &K) -> Result<Option<Vec<u8>>, CacheError> {
-        self.coordinator.node.check_process()?;
+        self.coordinator.node.check_open()?;
         if self.coordinator.node.redis.is_none() {
             return Err(CacheError::NoRedis);
         }
-        self.coordinator.ensure_connected().await;
-        let (mut lookups, _) = self.coordinator.lookup_redis(&[self.redis_key(key)], Purpose::Raw).await?;
-        Ok(match lookups.pop() {
-            Some(RedisLookup::Bytes(bytes)) => Some(bytes),
-            _ => None,
-        })
+        read_raw(&self.coordinator, self.redis_key(key)).await
     }
 
     /// Stores bytes without an envelope.
@@ -220,11 +220,14 @@ impl<K: CacheKey + ?Sized> RawView<K> {
     }
 
     async fn mutate(&self, operation: Operation) -> Result<Option<OperationResult>, CacheError> {
-        self.coordinator.node.check_process()?;
+        self.coordinator.node.check_open()?;
         let redis = self.coordinator.node.redis.as_ref().ok_or(CacheError::NoRedis)?;
-        self.coordinator.ensure_connected().await;
-        let mutation = Mutation { operations: &[operation], ledger: None, announce: None };
-        Ok(redis.call(redis.tier.mutate(&mutation)).await?.results.pop())
+        let mutating = async {
+            self.coordinator.ensure_connected().await;
+            let mutation = Mutation { operations: &[operation], ledger: None, announce: None };
+            Ok(redis.call(redis.tier.mutate(&mutation)).await?.results.pop())
+        };
+        self.coordinator.node.tasks.within(mutating).await
     }
 
     fn redis_key(&self, key: &K) -> Vec<u8> {

@@ -136,7 +136,7 @@ where
         if !all_missed.is_empty() {
             let touched = all_missed.iter().filter(|_| state.config.touch_on_read);
             let touched: Vec<usize> = touched.map(|missed| missed.index).collect();
-            state.read_from_redis(all_missed, &mut answers).await;
+            state.node().tasks.within(state.read_from_redis(all_missed, &mut answers)).await;
             touched.into_iter().for_each(|index| state.renew_on_read(&keys[index], answers[index].as_ref()));
         }
         answers.iter().flatten().for_each(Fetched::note_freshness);
@@ -164,7 +164,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             MemoryLookup::Hit(fetched) => found = Some(fetched),
             missed => {
                 let missed = MissedKey::new(0, key.clone(), missed).into_iter().collect();
-                self.read_from_redis(missed, std::slice::from_mut(&mut found)).await;
+                let reading = self.read_from_redis(missed, std::slice::from_mut(&mut found));
+                node.tasks.within(reading).await;
             }
         }
         found
@@ -279,7 +280,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         node.renew_memory(self.memory_key(key), found.entry(), stored.kept_for());
         if let (Some(_), Some(id)) = (node.supported_redis(), state.id) {
             let (coordinator, redis_key) = (self.coordinator.clone(), self.redis_key(key));
-            tokio::spawn(async move {
+            node.tasks.spawn(async move {
                 // If this fails, the value expires earlier. No caller needs to know.
                 _ = coordinator.renew(redis_key, id, stored.kept_for()).await;
             });

@@ -17,6 +17,7 @@ use crate::node::trust::Trust;
 use crate::node::{Node, Settings};
 use crate::policy::{Policy, Prefer};
 use crate::report::error::{BuildError, CacheError, without_password};
+use crate::task::Tasks;
 use crate::tier::Tier;
 use crate::tier::redis::{RedisOptions, RedisTier};
 use crate::value::codec::Format;
@@ -28,6 +29,7 @@ use options::{check_number, check_time};
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 
@@ -63,6 +65,7 @@ pub struct Builder {
     allow_uncoordinated: bool,
     enabled: bool,
     on_error: Option<OnError>,
+    runtime: Option<Handle>,
 }
 
 impl Builder {
@@ -86,6 +89,7 @@ impl Builder {
             allow_uncoordinated: false,
             enabled: true,
             on_error: None,
+            runtime: None,
         }
     }
 
@@ -176,6 +180,33 @@ impl Builder {
     /// are only counted and logged. It must not block; its panics are caught.
     pub fn on_error(mut self, on_error: impl Fn(&CacheError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
+        self
+    }
+
+    /// The runtime on which the cache runs what is its own: connections, heartbeats, loads and mutations. Then its calls may be
+    /// awaited anywhere, also outside of a tokio runtime, and end with this runtime alone. It needs timers and sockets
+    /// ([`enable_all`](tokio::runtime::Builder::enable_all)), and must outlive the use of the cache. Default: the runtime of
+    /// the call that needs one, so the calls of a cache without it panic outside of a runtime, as they document.
+    ///
+    /// # Examples
+    /// ```
+    /// use larder::{Cache, View};
+    /// use std::time::Duration;
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).runtime(runtime.handle().clone()).build()?;
+    /// let stock: View<str, u32> = cache.view("stock");
+    ///
+    /// // An executor that has neither timers nor sockets.
+    /// let other = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let apples = other.block_on(async {
+    ///     stock.fetch("apple").load(|_| async { Ok::<_, std::convert::Infallible>(3) }).await
+    /// })?;
+    /// assert_eq!(*apples, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -281,6 +312,7 @@ impl Builder {
             random: Random::new(self.seed),
             off: AtomicU8::new(0),
             process: Process::current(),
+            tasks: Tasks(self.runtime),
         };
         node.set_enabled(self.enabled);
         let options = CoherenceOptions { foreign_writers: self.foreign_writers, lease_wait: self.lease_wait };

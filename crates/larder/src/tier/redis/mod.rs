@@ -213,6 +213,10 @@ impl Tier for RedisTier {
         }
     }
 
+    fn close(&self) {
+        self.servers.reject_all();
+    }
+
     fn accept(&self, server: &ServerId) {
         self.servers.accept(server);
         // Another server may be of another version.

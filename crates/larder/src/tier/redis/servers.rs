@@ -128,6 +128,14 @@ impl Servers {
         }
     }
 
+    /// Accepts no server any more. Connections are closed.
+    pub(super) fn reject_all(&self) {
+        match self {
+            Servers::One(server) => server.reject(),
+            Servers::Cluster(cluster) => cluster.reject_all(),
+        }
+    }
+
     pub(super) fn accept(&self, id: &ServerId) {
         match self {
             Servers::One(server) => server.accept(id),

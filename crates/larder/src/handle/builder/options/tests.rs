@@ -25,6 +25,7 @@ fn settings(builder: &Builder) -> String {
         allow_uncoordinated,
         enabled,
         on_error: _,
+        runtime: _,
     } = builder;
     let password = match &redis.credentials {
         CredentialsSource::Given { password: Some(Password::Text(password)), .. } => {

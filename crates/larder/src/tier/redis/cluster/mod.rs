@@ -172,6 +172,13 @@ impl Cluster {
         self.state.lock().accepted.as_ref().map(|accepted| accepted.id.clone())
     }
 
+    /// Accepts no server any more. Connections are closed.
+    pub(super) fn reject_all(&self) {
+        let mut state = self.state.lock();
+        (state.accepted, state.listening) = (None, None);
+        state.members.values().for_each(|member| member.server.reject());
+    }
+
     /// Accepts the servers of the last subscription, if this is their identity.
     pub(super) fn accept(&self, id: &ServerId) {
         let mut state = self.state.lock();
