@@ -67,7 +67,7 @@ mod view;
 
 pub use coherence::status::{Coherence, CoherenceMode};
 pub use fetch::loader::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
-pub use fetch::{BulkOutcome, Fetch, FetchFuture, FetchMulti};
+pub use fetch::{BulkLease, BulkLeased, BulkOutcome, Fetch, FetchFuture, FetchMulti, Leased, LoadLease};
 pub use handle::builder::Builder;
 pub use handle::builder::options::BuilderOption;
 pub use handle::cache::Cache;

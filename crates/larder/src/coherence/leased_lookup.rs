@@ -10,6 +10,7 @@ use crate::tier::{BATCH, KeyContent, Lookup};
 use crate::value::envelope::Head;
 use crate::value::format::Id;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 /// The shortest and the longest pause between lookups of a key whose lease another node has.
@@ -48,14 +49,22 @@ pub(crate) struct LeaseWait<'a> {
     /// `None` for a time that never comes.
     deadline: Option<Instant>,
     pause: Duration,
+    /// Hears that another node loads.
+    elsewhere: Option<&'a Notify>,
 }
 
-impl LeaseWait<'_> {
+impl<'a> LeaseWait<'a> {
+    /// The same wait, which tells when it has found a lease of another node.
+    pub(crate) fn telling(self, elsewhere: Option<&'a Notify>) -> Self {
+        LeaseWait { elsewhere, ..self }
+    }
+
     /// Pauses before the next lookup. False if the wait is over.
     pub(crate) async fn pause(&mut self) -> bool {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return false;
         }
+        self.elsewhere.inspect(|elsewhere| elsewhere.notify_one());
         sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSE.1);
         true
@@ -182,7 +191,7 @@ impl Coordinator {
     /// A wait for leases of other nodes that started at this moment.
     pub(crate) fn lease_wait_since(&self, started: Instant) -> LeaseWait<'_> {
         let deadline = started.checked_add(self.options.lease_wait);
-        LeaseWait { coordinator: self, deadline, pause: PAUSE.0 }
+        LeaseWait { coordinator: self, deadline, pause: PAUSE.0, elsewhere: None }
     }
 
     /// Compares an entry of memory with Redis and judges it. `None` if Redis does not reply.

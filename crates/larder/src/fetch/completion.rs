@@ -1,10 +1,11 @@
 //! The end of a load: seal, store and answer, or serve stale.
 
+use super::bulk_loader::LoadedValues;
 use super::load_batch::LoadBatch;
 use super::pending_key::PendingKey;
 use super::waiting::LeftOut;
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
-use crate::fetch::loader::{LoadOptions, Loaded};
+use crate::fetch::loader::{BulkCx, LoadOptions, Loaded};
 use crate::node::entry::MemoryEntry;
 use crate::node::fetched::Source;
 use crate::node::sealing::{NewEntry, Sealing};
@@ -72,6 +73,25 @@ where
         for (load, outcome) in sealed.into_iter().zip(outcomes) {
             self.commit(load, outcome);
         }
+    }
+
+    /// The same for keys, by their bytes, as far as there are values. The others have none.
+    pub(super) async fn complete_many<K: ?Sized, E: Send + Sync + 'static>(
+        &self,
+        keys: impl Iterator<Item = (PendingKey<V, E>, Vec<u8>)>,
+        mut values: LoadedValues<V>,
+        cx: &BulkCx<K, V>,
+        started: Instant,
+    ) {
+        let (mut loads, mut left_out) = (Vec::new(), Vec::new());
+        for (pending, key) in keys {
+            match values.remove(&key) {
+                Some(value) => loads.push((pending, Loaded::New(value), cx.options(&key))),
+                None => left_out.push(pending),
+            }
+        }
+        self.complete(loads, started).await;
+        self.mark_absent(left_out).await;
     }
 
     fn seal<E>(
@@ -171,7 +191,7 @@ where
 
     /// Ends keys that the bulk loader returned no value for. Bulk callers that follow get none either; others load the keys
     /// with loaders of their own.
-    pub(crate) async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
+    async fn mark_absent<E>(&self, keys: Vec<PendingKey<V, E>>) {
         let mut releases = Vec::new();
         for mut pending in keys {
             if let Some((ticket, answer)) = pending.end() {

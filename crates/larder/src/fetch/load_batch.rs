@@ -7,7 +7,7 @@ use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::reload::Reload;
-use crate::fetch::loader::{LoadCx, LoadFailure};
+use crate::fetch::loader::{BulkCx, LoadCx, LoadFailure};
 use crate::node::entry::{MemoryEntry, Validity};
 use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
@@ -16,6 +16,7 @@ use crate::report::error::FetchError;
 use crate::value::envelope::Head;
 use crate::value::format::Id;
 use std::sync::Arc;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 /// How many times a key is looked up again because it changed between the lookup and the lease.
@@ -40,6 +41,8 @@ pub(crate) struct LoadBatch<V> {
     pub(crate) tags: Vec<Box<str>>,
     /// Whether valid entries are loaded too.
     pub(crate) refresh: bool,
+    /// For a caller that loads itself, and that has no answer before its turn: hears that another node loads.
+    pub(super) elsewhere: Option<Arc<Notify>>,
 }
 
 impl<V> LoadBatch<V>
@@ -81,10 +84,8 @@ where
             return;
         }
         // A refresh has waited for a load of this node already, and its lease may still be there.
-        let mut wait = match self.refresh {
-            true => coordinator.lease_wait_since(self.call.started),
-            false => coordinator.lease_wait(),
-        };
+        let began = if self.refresh { self.call.started } else { Instant::now() };
+        let mut wait = coordinator.lease_wait_since(began).telling(self.elsewhere.as_deref());
         for _ in 0..MAX_LOOKUPS {
             let key = std::slice::from_ref(&pending.redis_key);
             let (lookup, clock) = match coordinator.lookup_or_wait_for_lease(key, &mut wait).await {
@@ -173,7 +174,7 @@ where
     /// Waits for other nodes that load these keys: until they have stored a value or given up, or `lease_wait` is over.
     /// Then stale values are served. The keys that are open afterwards must be loaded.
     pub(crate) async fn await_other_nodes<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
-        let mut wait = self.view.coordinator.lease_wait();
+        let mut wait = self.view.coordinator.lease_wait().telling(self.elsewhere.as_deref());
         loop {
             let waiting: Vec<_> = keys.iter_mut().filter(|pending| pending.is_loaded_elsewhere()).collect();
             if waiting.is_empty() || !wait.pause().await {
@@ -181,7 +182,8 @@ where
             }
             let ended = self.retain_ended(waiting).await;
             self.lookup_many(ended).await;
-            if self.call.soft_end().is_some_and(|end| end <= Instant::now()) {
+            let has_waiting_caller = self.elsewhere.is_none();
+            if has_waiting_caller && self.call.soft_end().is_some_and(|end| end <= Instant::now()) {
                 self.answer_stale(keys);
             }
         }
@@ -306,6 +308,14 @@ where
     /// The context of the loader of a key.
     pub(crate) fn context<E>(&self, pending: &PendingKey<V, E>) -> LoadCx<V> {
         LoadCx::new(pending.stale.as_ref().and_then(|stale| stale.value::<V>().cloned()))
+    }
+
+    /// The same of the loader of many keys, which are pending.
+    pub(super) fn bulk_context<'p, K: ?Sized, E: 'p>(
+        &self,
+        keys: impl Iterator<Item = (Vec<u8>, &'p PendingKey<V, E>)>,
+    ) -> BulkCx<K, V> {
+        BulkCx::new(keys.map(|(key, pending)| (key, self.context(pending))).collect())
     }
 
     /// Awaits a loader and renews its leases meanwhile.

@@ -172,8 +172,14 @@ impl<K: ?Sized, V> std::fmt::Debug for BulkCx<K, V> {
 pub trait Loader<V, E>: Send + 'static {
     /// Starts the load.
     #[doc(hidden)]
-    fn start(self, cx: LoadCx<V>) -> Pin<Box<dyn Future<Output = Result<Loaded<V>, E>> + Send>>;
+    fn start(self, cx: LoadCx<V>) -> Loading<V, E>;
 }
+
+/// A load that runs.
+pub(super) type Loading<V, E> = Pin<Box<dyn Future<Output = Result<Loaded<V>, E>> + Send>>;
+
+/// A loader without its type: what loads a key is compiled once for its types, and not for each loader.
+pub(super) type BoxedLoader<V, E> = Box<dyn FnOnce(LoadCx<V>) -> Loading<V, E> + Send>;
 
 /// A loader that returns values.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +194,7 @@ where
     L: FnOnce(LoadCx<V>) -> F + Send + 'static,
     F: Future<Output = Result<V, E>> + Send + 'static,
 {
-    fn start(self, cx: LoadCx<V>) -> Pin<Box<dyn Future<Output = Result<Loaded<V>, E>> + Send>> {
+    fn start(self, cx: LoadCx<V>) -> Loading<V, E> {
         let loading = (self.0)(cx);
         Box::pin(async move { loading.await.map(Loaded::New) })
     }
@@ -199,7 +205,7 @@ where
     L: FnOnce(LoadCx<V>) -> F + Send + 'static,
     F: Future<Output = Result<Loaded<V>, E>> + Send + 'static,
 {
-    fn start(self, cx: LoadCx<V>) -> Pin<Box<dyn Future<Output = Result<Loaded<V>, E>> + Send>> {
+    fn start(self, cx: LoadCx<V>) -> Loading<V, E> {
         Box::pin((self.0)(cx))
     }
 }

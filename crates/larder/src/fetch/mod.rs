@@ -12,44 +12,48 @@
 //! ```
 //!
 //! - [`view_state`]: what a view shares with its fetches.
+//! - [`future`]: a fetch with its loader; [`turn`]: whether its caller loads, or follows another one.
+//! - [`lease`]: a load by the caller instead of a loader; [`held_load`]: how its leases are held meanwhile.
 //! - [`waiting`]: the wait for a load, of this caller or of another one.
 //! - [`load_batch`]: what the tiers can answer, for one key or for many, each a [`pending_key`]; [`loader`]: the run of the
-//!   loader; [`completion`]: the end of a load.
+//!   loader, [`bulk_loader`]: of one for many keys; [`completion`]: the end of a load.
 //! - [`refresh`]: loading a value again on one node; [`other_reload`]: what it knows of another node that does so.
-//! - [`multi`]: fetches of many keys.
+//! - [`multi`]: fetches of many keys; [`multi_call`]: what their rounds share; [`multi_lease`]: with a load by the caller.
 
+mod bulk_loader;
 mod completion;
+mod future;
+mod held_load;
+mod lease;
 mod load_batch;
 pub(crate) mod loader;
 mod multi;
+mod multi_call;
+mod multi_lease;
 mod other_reload;
 mod pending_key;
 mod refresh;
+mod turn;
 pub(crate) mod view_state;
 mod waiting;
 
+pub use future::FetchFuture;
+pub use lease::{Leased, LoadLease};
 pub use multi::FetchMulti;
+pub use multi_lease::{BulkLease, BulkLeased};
 
-use crate::fetch::loader::{Always, LoadCx, Loaded, Loader, OrKeep};
+use crate::fetch::loader::{Always, LoadCx, Loaded, OrKeep};
 use crate::key::KeyBuf;
 use crate::node::fetched::Fetched;
-use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
 use crate::report::error::FetchError;
-use larder_engine::fork::Process;
-use larder_engine::{FollowOutcome, Leader, Load};
-use load_batch::{LoadBatch, fetch_error};
-use pending_key::PendingKey;
+use load_batch::LoadBatch;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, timeout};
-use tracing::Instrument;
 use view_state::ViewState;
-use waiting::{Call, answer_or_stale, follow, is_loaded_by};
+use waiting::Call;
 
 pub(crate) type Outcome<V, E> = Result<Fetched<V>, FetchError<E>>;
 
@@ -137,6 +141,12 @@ where
         self
     }
 
+    /// The load of this fetch.
+    fn into_batch(self, call: Call) -> LoadBatch<V> {
+        let tags = self.options.map_or_else(Vec::new, |options| options.tags);
+        LoadBatch { view: self.view.into_owned(), call, tags, refresh: self.refresh, elsewhere: None }
+    }
+
     /// The policy of this fetch, which leaves nothing open that the view decides.
     fn resolved_policy(&self) -> Policy {
         let own = self.options.as_ref().map_or(Policy::new(), |options| options.policy);
@@ -179,7 +189,7 @@ where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
         F: Future<Output = Result<V, E>> + Send + 'static,
     {
-        FetchFuture { state: State::Start(self, Always(loader)) }
+        FetchFuture::new(self, Always(loader))
     }
 
     /// As [`Fetch::load`], for a loader that may find that the stale value in [`LoadCx::stale`] has not changed. Then
@@ -189,173 +199,6 @@ where
         L: FnOnce(LoadCx<V>) -> F + Send + 'static,
         F: Future<Output = Result<Loaded<V>, E>> + Send + 'static,
     {
-        FetchFuture { state: State::Start(self, OrKeep(loader)) }
-    }
-}
-
-/// A fetch with its loader. The first poll looks up memory. On a miss it boxes the rest.
-#[must_use = "futures do nothing unless they are awaited"]
-pub struct FetchFuture<'v, V, E, L> {
-    state: State<'v, V, E, L>,
-}
-
-#[allow(clippy::large_enum_variant, reason = "a box would cost each hit an allocation")]
-enum State<'v, V, E, L> {
-    Start(Fetch<'v, V, E>, L),
-    /// And the process that its load runs in.
-    Slow(Process, Pin<Box<dyn Future<Output = Outcome<V, E>> + Send>>),
-    Done,
-}
-
-/// The state is boxed or moved as a whole, so nothing is pinned in place.
-impl<V, E, L> Unpin for FetchFuture<'_, V, E, L> {}
-
-impl<V, E, L> Future for FetchFuture<'_, V, E, L>
-where
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
-    L: Loader<V, E>,
-{
-    type Output = Outcome<V, E>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<V, E>> {
-        if let State::Start(fetch, _) = &self.state {
-            if fetch.view.node().is_inherited() {
-                self.state = State::Done;
-                return Poll::Ready(Err(FetchError::Forked));
-            }
-            let lookup = if fetch.refresh || fetch.view.node().is_off() {
-                None
-            } else {
-                match fetch.view.node().lookup(&fetch.view.config, &fetch.key) {
-                    MemoryLookup::Hit(fetched) => {
-                        fetched.note_freshness();
-                        self.state = State::Done;
-                        return Poll::Ready(Ok(fetched));
-                    }
-                    missed => Some(missed),
-                }
-            };
-            let State::Start(fetch, loader) = std::mem::replace(&mut self.state, State::Done) else {
-                unreachable!("the state was checked above")
-            };
-            let process = fetch.view.node().process;
-            self.state = State::Slow(process, Box::pin(fetch.into_owned().slow(lookup, loader)));
-        }
-        let State::Slow(process, slow) = &mut self.state else { panic!("fetch polled after completion") };
-        let polled = match process.has_forked() {
-            true => Poll::Ready(Err(FetchError::Forked)),
-            false => slow.as_mut().poll(context),
-        };
-        if let Poll::Ready(outcome) = &polled {
-            outcome.iter().for_each(Fetched::note_freshness);
-            self.state = State::Done;
-        }
-        polled
-    }
-}
-
-impl<V, E> Fetch<'static, V, E>
-where
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
-{
-    /// Leads or follows loads of the key until there is an outcome. Without a lookup it begins with one.
-    async fn slow<L: Loader<V, E>>(self, lookup: Option<MemoryLookup<V>>, loader: L) -> Outcome<V, E> {
-        if self.view.node().is_off() {
-            return self.uncached(loader).await;
-        }
-        let call = Call::start(self.resolved_policy(), self.refresh);
-        let called_at = self.view.node().now();
-        let mut lookup = match lookup {
-            Some(lookup) => lookup,
-            None => self.lookup(&call, called_at).await,
-        };
-        loop {
-            lookup = match lookup {
-                MemoryLookup::Hit(fetched) => return Ok(fetched),
-                MemoryLookup::Lead { ticket, candidate, overtakes } => {
-                    let (view, key, own) = (self.view.clone(), self.key.clone(), candidate.clone());
-                    let (mut pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate);
-                    pending.overtakes = overtakes;
-                    let namespace = view.node().keyspace.namespace();
-                    let span = tracing::debug_span!("larder.fetch", cache = namespace);
-                    tokio::spawn(self.lead(call, pending, loader).instrument(span));
-                    let answered = answer_or_stale(&view, &call, &key, own, answer).await?;
-                    return Ok(answered.expect("only a bulk loader leaves a key out"));
-                }
-                MemoryLookup::Follow(waiter) => {
-                    let load_began = waiter.follower.began();
-                    match follow(&self.view, &call, &self.key, waiter, Instant::now()).await {
-                        Ok(Ok(Some(fetched))) if !self.refresh || is_loaded_by(&fetched, load_began) => {
-                            return Ok(fetched);
-                        }
-                        Ok(Err(error)) => return Err(error),
-                        Err(Some(next)) => next,
-                        // Also what a bulk loader has left out: the loader of this caller returns a value.
-                        Ok(Ok(_)) | Err(None) => self.lookup(&call, called_at).await,
-                    }
-                }
-            };
-        }
-    }
-
-    /// Looks up memory. A refresh waits for the end of a load that began before it was called; many refreshes that do
-    /// so share the next load. It does not wait for ever: it overtakes a load that takes too long, which may still store its
-    /// value until a later one has. So a value that is refreshed all the time changes, however slow its loader is.
-    async fn lookup(&self, call: &Call, called_at: Duration) -> MemoryLookup<V> {
-        let (node, config) = (self.view.node(), &self.view.config);
-        if !self.refresh {
-            return node.lookup(config, &self.key);
-        }
-        let lease_wait = self.view.coordinator.options.lease_wait;
-        loop {
-            let mut older = match node.lookup_for_refresh(config, &self.key, called_at) {
-                Ok(lookup) => return lookup,
-                Err(older) => older,
-            };
-            let wait = lease_wait.saturating_sub(call.started.elapsed());
-            let (ticket, overtakes) = match timeout(wait, &mut older).await {
-                Ok(FollowOutcome::Lead(ticket)) => (ticket, false),
-                Ok(FollowOutcome::Value(_) | FollowOutcome::Failed(_)) => continue,
-                Err(_) => match older.overtake(Leader::Async) {
-                    Load::Lead(ticket) => (ticket, true),
-                    // Another refresh was faster.
-                    Load::Hit(_) | Load::Follow(_) => continue,
-                },
-            };
-            let candidate = node.refresh_candidate::<V>(self.view.memory_key(&self.key));
-            return MemoryLookup::Lead { ticket, candidate, overtakes };
-        }
-    }
-
-    /// Looks up Redis, then loads, and ends the ticket.
-    async fn lead<L: Loader<V, E>>(self, call: Call, pending: PendingKey<V, E>, loader: L) {
-        let tags = self.options.map_or_else(Vec::new, |options| options.tags);
-        let batch = LoadBatch { view: self.view.into_owned(), call, tags, refresh: self.refresh };
-        let mut keys = [pending];
-        batch.lookup(&mut keys).await;
-        if !keys[0].is_open() {
-            return;
-        }
-        let cx = batch.context(&keys[0]);
-        let started = Instant::now();
-        let loading = loader::run(|| loader.start(cx.clone()), batch.call.policy.hard_timeout);
-        let loaded = batch.await_load(&mut keys, loading).await;
-        let [pending] = keys;
-        match loaded {
-            Ok(loaded) => batch.complete(vec![(pending, loaded, cx.options())], started).await,
-            Err(failure) => batch.fail(vec![pending], fetch_error(failure)).await,
-        }
-    }
-
-    /// Loads while no tier answers: every caller loads.
-    async fn uncached<L: Loader<V, E>>(self, loader: L) -> Outcome<V, E> {
-        let policy = self.resolved_policy();
-        let loaded = loader::run(|| loader.start(LoadCx::new(None)), policy.hard_timeout).await;
-        match loaded.map_err(fetch_error)? {
-            Loaded::New(value) => Ok(self.view.node().unstored(value)),
-            Loaded::NotModified => Err(FetchError::NoStaleValue),
-        }
+        FetchFuture::new(self, OrKeep(loader))
     }
 }

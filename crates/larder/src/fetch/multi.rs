@@ -1,18 +1,15 @@
 //! Fetching many keys with one call of one loader.
 
 use super::BulkOutcome;
+use super::bulk_loader::{BulkLoader, MakeAbsent, with_absent};
 use super::load_batch::{LoadBatch, fetch_error};
-use super::pending_key::PendingKey;
+use super::multi_call::{MissingKey, MultiCall, Round};
+use super::multi_lease::BulkLeased;
 use super::view_state::ViewState;
-use super::waiting::{Call, answer_or_stale, follow};
-use crate::fetch::loader::{self, BulkCx, LoadFailure, Loaded};
+use super::waiting::Call;
+use crate::fetch::loader::BulkCx;
 use crate::key::{CacheKey, KeyBuf};
-use crate::node::fetched::Fetched;
-use crate::node::lookup::MemoryLookup;
 use crate::policy::Policy;
-use crate::report::error::FetchError;
-use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +27,6 @@ pub struct FetchMulti<K: ToOwned + ?Sized, V, E> {
     absent: Option<MakeAbsent<V>>,
     _error: PhantomData<fn() -> E>,
 }
-
-type MakeAbsent<V> = Arc<dyn Fn() -> V + Send + Sync>;
 
 impl<K, V, E> FetchMulti<K, V, E>
 where
@@ -123,90 +118,90 @@ where
         I: IntoIterator<Item = (K::Owned, V)> + Send + 'static,
         K: 'static,
     {
+        let call = match self.into_call() {
+            Ok(call) => call,
+            Err(outcomes) => return outcomes,
+        };
+        let (tasks, loader) = (call.view.node().tasks.clone(), BulkLoader::new(loader));
+        tasks.within(load_all(call, loader)).await
+    }
+
+    /// The values, or the right to load those that no tier has in this caller instead of in a loader; as [`Fetch::lease`].
+    ///
+    /// The lease is for the keys that no other caller or node loads. It never waits for others while this caller has keys to
+    /// load; when they are loaded, [`BulkLease::complete`] waits for the others, and leads again what they did not load.
+    ///
+    /// Cancel safe: leases that are put for a dropped call are released. Cost: as [`FetchMulti::load`].
+    ///
+    /// # Panics
+    /// As [`Fetch::lease`].
+    ///
+    /// [`Fetch::lease`]: crate::Fetch::lease
+    pub async fn lease(self) -> BulkLeased<K, V, E>
+    where
+        K: 'static,
+    {
+        match self.into_call() {
+            Ok(call) => {
+                let tasks = call.view.node().tasks.clone();
+                tasks.within(call.lease()).await
+            }
+            Err(outcomes) => BulkLeased::Done(outcomes),
+        }
+    }
+
+    /// The call of this fetch, or its outcomes if there is nothing to do.
+    fn into_call(self) -> Result<MultiCall<K, V, E>, Vec<BulkOutcome<V, E>>> {
         let FetchMulti { view, keys, policy, tags, absent, .. } = self;
         if keys.is_empty() {
-            return Vec::new();
+            return Err(Vec::new());
         }
-        let order: Vec<KeyBuf> = keys.iter().map(|(key, _)| key.clone()).collect();
-        // Sorted, so that the loader gets the keys in the same order in each run.
-        let mut wanted = BTreeMap::new();
-        for (key, owned) in keys {
-            wanted.entry(key.as_bytes().to_vec()).or_insert((key, owned));
+        match view.node().check_open_for_fetch() {
+            Ok(()) => Ok(MultiCall::new(view, keys, Call::start(policy, false), tags, absent)),
+            Err(error) => Err(keys.iter().map(|_| Err(error.clone())).collect()),
         }
-        if view.node().is_inherited() {
-            return order.iter().map(|_| Err(FetchError::Forked)).collect();
-        }
-        if view.node().is_off() {
-            let missing = wanted.into_values().map(|(_, owned)| owned).collect();
-            let loading =
-                run::<K, V, E, _, _, _>(|| loader(missing, BulkCx::new(HashMap::new())), policy.hard_timeout);
-            let bytes = order.iter().map(|key| key.as_bytes().to_vec());
-            let loaded = loading.await.map(|values| with_absent(values, bytes, absent.as_ref()));
-            return uncached(&view, order, loaded);
-        }
-        let loader = Arc::new(loader);
-        let call = Call::start(policy, false);
-        let mut outcomes: HashMap<Vec<u8>, BulkOutcome<V, E>> = HashMap::with_capacity(wanted.len());
-        while !wanted.is_empty() {
-            let began = Instant::now();
-            let (mut missing, mut answers, mut waiters) = (vec![], vec![], vec![]);
-            for (bytes, (key, owned)) in std::mem::take(&mut wanted) {
-                match view.node().lookup(&view.config, &key) {
-                    MemoryLookup::Hit(fetched) => _ = outcomes.insert(bytes, Ok(Some(fetched))),
-                    MemoryLookup::Follow(waiter) => waiters.push((bytes, key, owned, waiter)),
-                    MemoryLookup::Lead { ticket, candidate, .. } => {
-                        let (pending, answer) =
-                            PendingKey::new(view.redis_key(&key), ticket, candidate.clone());
-                        missing.push((pending, (bytes.clone(), owned)));
-                        answers.push((bytes, key, candidate, answer));
-                    }
-                }
-            }
-            if !missing.is_empty() {
-                let batch = LoadBatch { view: view.clone(), call, tags: tags.clone(), refresh: false };
-                let namespace = view.node().keyspace.namespace();
-                let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
-                let leading = lead::<K, V, E, _, _, _>(batch, missing, loader.clone(), absent.clone());
-                tokio::spawn(leading.instrument(span));
-            }
-            for (bytes, key, candidate, answer) in answers {
-                outcomes.insert(bytes, answer_or_stale(&view, &call, &key, candidate, answer).await);
-            }
-            for (bytes, key, owned, waiter) in waiters {
-                match follow(&view, &call, &key, waiter, began).await {
-                    Ok(outcome) => _ = outcomes.insert(bytes, outcome),
-                    // The load of another caller failed: this fetch loads the key.
-                    Err(_) => _ = wanted.insert(bytes, (key, owned)),
-                }
-            }
-        }
-        let of = |key: &KeyBuf| match &outcomes[key.as_bytes()] {
-            Ok(fetched) => {
-                fetched.iter().for_each(Fetched::note_freshness);
-                Ok(fetched.clone())
-            }
-            Err(error) => Err(error.clone()),
-        };
-        order.iter().map(of).collect()
     }
 }
 
-/// A key that memory does not have: its load, its bytes, and the key for the loader.
-type MissingKey<V, E, O> = (PendingKey<V, E>, (Vec<u8>, O));
-
-/// Looks up Redis and loads what it does not have. The keys that other nodes load are awaited meanwhile.
-async fn lead<K, V, E, L, F, I>(
-    batch: LoadBatch<V>,
-    missing: Vec<MissingKey<V, E, K::Owned>>,
-    loader: Arc<L>,
-    absent: Option<MakeAbsent<V>>,
-) where
-    K: CacheKey + ToOwned + ?Sized,
+/// Leads or follows loads of the keys until each has an outcome.
+async fn load_all<K, V, E>(
+    mut call: MultiCall<K, V, E>,
+    loader: BulkLoader<K, V, E>,
+) -> Vec<BulkOutcome<V, E>>
+where
+    K: CacheKey + ToOwned + ?Sized + 'static,
+    K::Owned: Send + 'static,
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
-    L: Fn(Vec<K::Owned>, BulkCx<K, V>) -> F,
-    F: Future<Output = Result<I, E>>,
-    I: IntoIterator<Item = (K::Owned, V)>,
+{
+    if call.view.node().is_off() {
+        return call.uncached(loader).await;
+    }
+    let loader = Arc::new(loader);
+    while call.has_open_keys() {
+        let Round { missing, answers, followed } = call.look_up_memory();
+        if !missing.is_empty() {
+            let namespace = call.view.node().keyspace.namespace();
+            let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
+            let leading = lead(call.batch(), missing, loader.clone(), call.absent.clone());
+            tokio::spawn(leading.instrument(span));
+        }
+        call.await_answers(answers).await;
+        call.follow(followed).await;
+    }
+    call.into_outcomes()
+}
+
+/// Looks up Redis and loads what it does not have. The keys that other nodes load are awaited meanwhile.
+async fn lead<K, V, E>(
+    batch: LoadBatch<V>,
+    missing: Vec<MissingKey<V, E, K::Owned>>,
+    loader: Arc<BulkLoader<K, V, E>>,
+    absent: Option<MakeAbsent<V>>,
+) where
+    K: CacheKey + ToOwned + ?Sized + 'static,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
 {
     let (mut pending, keys): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
     batch.lookup(&mut pending).await;
@@ -215,25 +210,22 @@ async fn lead<K, V, E, L, F, I>(
         pending.into_iter().zip(keys).partition(|(pending, _)| pending.is_loaded_elsewhere() && !has_waited);
     let (mut elsewhere, keys): (Vec<_>, Vec<_>) = elsewhere.into_iter().unzip();
     let absent = absent.as_ref();
-    tokio::join!(load::<K, V, E, _, _, _>(&batch, here, &*loader, absent), async {
+    tokio::join!(load(&batch, here, &loader, absent), async {
         batch.await_other_nodes(&mut elsewhere).await;
-        load::<K, V, E, _, _, _>(&batch, elsewhere.into_iter().zip(keys).collect(), &*loader, absent).await;
+        load(&batch, elsewhere.into_iter().zip(keys).collect(), &loader, absent).await;
     });
 }
 
 /// Loads the keys that are still open.
-async fn load<K, V, E, L, F, I>(
+async fn load<K, V, E>(
     batch: &LoadBatch<V>,
     keys: Vec<MissingKey<V, E, K::Owned>>,
-    loader: &L,
+    loader: &BulkLoader<K, V, E>,
     absent: Option<&MakeAbsent<V>>,
 ) where
-    K: CacheKey + ToOwned + ?Sized,
+    K: CacheKey + ToOwned + ?Sized + 'static,
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
-    L: Fn(Vec<K::Owned>, BulkCx<K, V>) -> F,
-    F: Future<Output = Result<I, E>>,
-    I: IntoIterator<Item = (K::Owned, V)>,
 {
     let missing = keys.into_iter().filter(|(pending, _)| pending.is_open());
     let (mut open, mut keys, mut owned_keys) = (Vec::new(), Vec::new(), Vec::new());
@@ -245,74 +237,13 @@ async fn load<K, V, E, L, F, I>(
     if open.is_empty() {
         return;
     }
-    let contexts = keys.iter().cloned().zip(open.iter().map(|pending| batch.context(pending)));
-    let cx = BulkCx::new(contexts.collect());
+    let cx = batch.bulk_context(keys.iter().cloned().zip(&open));
     let started = Instant::now();
-    let timeout = batch.call.policy.hard_timeout;
-    let loading = run::<K, V, E, _, _, _>(|| loader(owned_keys, cx.clone()), timeout);
-    let mut values = match batch.await_load(&mut open, loading).await {
-        Ok(values) => with_absent(values, keys.iter().cloned(), absent),
+    let loading = loader.run(owned_keys, cx.clone(), batch.call.policy.hard_timeout);
+    let values = match batch.await_load(&mut open, loading).await {
+        Ok(values) => values,
         Err(failure) => return batch.fail(open, fetch_error(failure)).await,
     };
-    let (mut loads, mut left_out) = (Vec::new(), Vec::new());
-    for (pending, key) in open.into_iter().zip(keys) {
-        match values.remove(&key) {
-            Some(value) => loads.push((pending, Loaded::New(value), cx.options(&key))),
-            None => left_out.push(pending),
-        }
-    }
-    batch.complete(loads, started).await;
-    batch.mark_absent(left_out).await;
-}
-
-/// Adds the values of the keys that the loader has left out, if the call says what they are.
-fn with_absent<V>(
-    mut values: HashMap<Vec<u8>, V>,
-    keys: impl Iterator<Item = Vec<u8>>,
-    absent: Option<&MakeAbsent<V>>,
-) -> HashMap<Vec<u8>, V> {
-    if let Some(make) = absent {
-        keys.for_each(|key| _ = values.entry(key).or_insert_with(|| make()));
-    }
-    values
-}
-
-/// Runs a bulk loader. Returns its values by the bytes of their keys. The iterator over them is part of the loader: it may
-/// panic too.
-async fn run<K, V, E, S, F, I>(
-    start: S,
-    timeout: Option<Duration>,
-) -> Result<HashMap<Vec<u8>, V>, LoadFailure<E>>
-where
-    K: CacheKey + ToOwned + ?Sized,
-    S: FnOnce() -> F,
-    F: Future<Output = Result<I, E>>,
-    I: IntoIterator<Item = (K::Owned, V)>,
-{
-    let bytes_of = |key: &K::Owned| KeyBuf::of(Borrow::<K>::borrow(key)).as_bytes().to_vec();
-    let start = || {
-        let loading = start();
-        async move {
-            let values = loading.await?;
-            Ok(values.into_iter().map(|(key, value)| (bytes_of(&key), value)).collect())
-        }
-    };
-    loader::run(start, timeout).await
-}
-
-/// The outcome of each key while no tier answers: nothing is stored.
-fn uncached<V, E>(
-    view: &ViewState<V>,
-    order: Vec<KeyBuf>,
-    loaded: Result<HashMap<Vec<u8>, V>, LoadFailure<E>>,
-) -> Vec<BulkOutcome<V, E>>
-where
-    V: Send + Sync + 'static,
-{
-    let values: HashMap<Vec<u8>, _> = match loaded.map_err(fetch_error) {
-        Ok(values) => values.into_iter().map(|(key, value)| (key, view.node().unstored(value))).collect(),
-        Err(error) => return order.iter().map(|_| Err(error.clone())).collect(),
-    };
-    values.values().for_each(Fetched::note_freshness);
-    order.iter().map(|key| Ok(values.get(key.as_bytes()).cloned())).collect()
+    let values = with_absent(values, keys.iter().cloned(), absent);
+    batch.complete_many(open.into_iter().zip(keys), values, &cx, started).await;
 }

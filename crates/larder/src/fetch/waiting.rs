@@ -158,7 +158,7 @@ fn is_servable(node: &Node, candidate: &Candidate) -> bool {
 }
 
 /// The candidate of a caller that does not wait any longer, if it may be served.
-fn servable<V: Send + Sync + 'static>(
+pub(super) fn servable<V: Send + Sync + 'static>(
     view: &ViewState<V>,
     candidate: &Candidate,
     coalesced: bool,

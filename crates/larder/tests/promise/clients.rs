@@ -147,6 +147,10 @@ impl Clients {
         let read = self.begins(node, key);
         let loader = self.loader(node, key);
         let on = self.node(node);
+        if self.rng.chance(250) {
+            let leaves = self.rng.chance(100);
+            return self.returned(read, "a lease", on.lease(key, loader, leaves).await);
+        }
         let fetching = on.fetch(key, loader);
         if self.rng.chance(50) {
             // The caller leaves.
@@ -173,7 +177,11 @@ impl Clients {
         let on = self.node(node);
         let reads: Vec<Read> = on.tagged(key).map(|key| self.begins(node, key)).collect();
         let this = self.clone();
-        let values = on.fetch_many(key, move |key| this.loader(node, key)).await;
+        let loader = move |key| this.loader(node, key);
+        let values = match self.rng.chance(250) {
+            true => on.lease_many(key, loader).await,
+            false => on.fetch_many(key, loader).await,
+        };
         reads.into_iter().zip(values).for_each(|(read, value)| self.returned(read, "a fetch of many", value));
     }
 

@@ -22,6 +22,8 @@ pub(crate) enum Effect {
     Jitter,
     /// A read restarted a time to live.
     Touch,
+    /// A caller loaded a value itself.
+    Lease,
     /// A bulk loader returned values.
     Bulk,
     Tag,
@@ -44,7 +46,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    const ALL: [Effect; 20] = [
+    const ALL: [Effect; 21] = [
         Effect::Refresh,
         Effect::SoftTimeout,
         Effect::HardTimeout,
@@ -52,6 +54,7 @@ impl Effect {
         Effect::Negative,
         Effect::Jitter,
         Effect::Touch,
+        Effect::Lease,
         Effect::Bulk,
         Effect::Tag,
         Effect::SoftTag,

@@ -5,8 +5,8 @@ use super::effects::{Effect, Effects};
 use super::keeper::Keeper;
 use super::rng::Rng;
 use larder::{
-    Builder, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation, Policy, Reach, Removal,
-    Source, Update, View, WriteOptions,
+    Builder, BulkLeased, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation, Leased, Policy,
+    Reach, Removal, Source, Update, View, WriteOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,6 +140,71 @@ impl Node {
         let fetched = loaded.await;
         self.note_fetch(&fetched, has_failed.load(Ordering::Relaxed));
         fetched.ok().map(|value| *value)
+    }
+
+    /// A fetch whose caller loads itself, or leaves before it has begun.
+    pub(crate) async fn lease(
+        &self,
+        key: usize,
+        loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
+        leaves: bool,
+    ) -> Option<Value> {
+        if Self::is_shared(key) {
+            return self.fetch(key, loading).await;
+        }
+        let fetch = self.view(key).fetch(&(key as u64));
+        let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
+        let found = match fetch.lease().await {
+            Ok(Leased::Hit(value)) => Ok(value),
+            Ok(Leased::Lead(_)) if leaves => return None,
+            Ok(Leased::Lead(lease)) => {
+                let loaded = loading.await;
+                lease.cx().tag(Self::tag(key));
+                match loaded {
+                    Ok(value) => lease.complete(value).await,
+                    Err(error) => lease.fail(error).await,
+                }
+            }
+            Err(error) => Err(error),
+        };
+        let is_loaded = found.as_ref().is_ok_and(|value| value.source() == Source::Loader);
+        self.effects.note_if(is_loaded, Effect::Lease);
+        found.ok().map(|value| *value)
+    }
+
+    /// As [`Node::fetch_many`], with a load by the caller.
+    pub(crate) async fn lease_many<F>(
+        &self,
+        key: usize,
+        loader: impl Fn(usize) -> F + Send + Sync + 'static,
+    ) -> Vec<Option<Value>>
+    where
+        F: Future<Output = Result<Value, &'static str>> + Send + 'static,
+    {
+        let keys: Vec<u64> =
+            self.tagged(key).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect();
+        let mut leased = self.view(key).fetch_multi(&keys).tag(Self::tag(key)).lease().await;
+        let outcomes = loop {
+            let lease = match leased {
+                BulkLeased::Done(outcomes) => break outcomes,
+                BulkLeased::Lead(lease) => lease,
+            };
+            let mut values = Ok(Vec::new());
+            for key in lease.keys() {
+                let loaded = loader(*key as usize).await;
+                values = values.and_then(|values: Vec<_>| Ok([values, vec![(*key, loaded?)]].concat()));
+            }
+            leased = match values {
+                Ok(values) => lease.complete(values).await,
+                Err(error) => lease.fail(error).await,
+            };
+        };
+        let mut values: Vec<_> =
+            outcomes.into_iter().map(|found| found.ok().flatten().map(|value| *value)).collect();
+        for key in self.tagged(key).filter(|key| Self::is_shared(*key)) {
+            values.push(self.read(key).await);
+        }
+        values
     }
 
     /// The value and its source.

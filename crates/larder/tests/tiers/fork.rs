@@ -1,10 +1,10 @@
 //! Processes that fork: children that build caches of their own, and children that use the one that they inherited.
 
 use crate::{begun, in_memory, node_with, over};
-use larder::{Cache, CacheError, CoherenceMode, Event, FetchError, View};
+use larder::{Cache, CacheError, CoherenceMode, Event, FetchError, Leased, View};
 use larder_testkit::{Child, Deadline, Line, RedisServer, eventually, fork};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const MAX_LAG: Duration = Duration::from_millis(200);
@@ -64,6 +64,25 @@ fn children_of_one_process_hear_each_others_invalidations() {
     assert_eq!(deleter.line.receive(), "Everywhere");
     reader.line.send("deleted");
     assert_eq!(reader.line.receive(), "None", "the value was deleted on every node");
+}
+
+/// Of the parent, which completes it after the child has tried to, and dropped it.
+#[test]
+fn lease_of_the_parent_is_refused_in_a_child() {
+    let Some(server) = RedisServer::start() else { return };
+    let parent = runtime();
+    let view: View<str, u32> = prompt(server.url()).view("n");
+    let leased = parent.block_on(async { view.fetch("k").lease().await });
+    let Ok(Leased::Lead(lease)) = leased else { panic!("it leads") };
+    let lease = Mutex::new(Some(lease));
+    let take = || lease.lock().expect("no panic").take().expect("it is there");
+    let mut child = fork(|_| {
+        let completed = runtime().block_on(take().complete(1));
+        format!("{}", matches!(completed, Err(FetchError::Forked)))
+    });
+    assert_eq!(child.line.receive(), "true");
+    assert_eq!(parent.block_on(take().complete(2)).as_deref().ok(), Some(&2));
+    assert_eq!(view.hit("k").as_deref(), Some(&2));
 }
 
 /// Calls an inherited cache in every way.

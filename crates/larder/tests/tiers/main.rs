@@ -1,5 +1,6 @@
 //! The tiers, one file per promise. A new test goes into the file of the promise that it proves, or into a new one.
 
+mod bulk_leases;
 mod cluster;
 mod cluster_tls;
 mod coherence;
@@ -13,6 +14,7 @@ mod grace;
 mod hits;
 mod inspection;
 mod journal;
+mod leases;
 mod lifetimes;
 mod loads;
 mod local;
@@ -28,8 +30,10 @@ mod redis;
 mod redis_down;
 mod refresh;
 mod reloads;
+mod runtime;
 mod sentinel;
 mod shared;
+mod shutdown;
 mod single_flight;
 mod spaces;
 mod tags;
