@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder", &["larder-engine", "larder-derive", "larder-glob", "larder-text"]),
     ("larder-derive", &[]),
     ("larder-http", &["larder-engine", "larder"]),
+    ("larder-host", &["larder-engine", "larder"]),
     ("larder-server", &["larder-engine", "larder-glob", "larder-resp", "larder-text"]),
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),

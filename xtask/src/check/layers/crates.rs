@@ -60,6 +60,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
         ],
         exceptions: &[],
     },
+    CrateLayers { name: "larder-host", layers: &[("basics", &["wait"])], exceptions: &[] },
     CrateLayers {
         name: "larder-http",
         layers: &[
