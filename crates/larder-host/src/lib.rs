@@ -1,5 +1,9 @@
 //! What bindings of larder to other languages share. A binding translates calls and objects of its language, and nothing else.
 
+mod completions;
 mod wait;
 
+pub use completions::{CallId, Completions, Outcome};
+#[cfg(unix)]
+pub use completions::{NoticeSender, NoticeSocket, notice_socket};
 pub use wait::{WAIT_SLICE, WaitError, wait};

@@ -34,6 +34,9 @@ pub enum WaitError<I> {
 /// Every [`WAIT_SLICE`], and not before the first one, `interrupted` is asked: an error of it ends the wait. A host checks its
 /// signals there, or a flag that its own way of waking threads sets.
 ///
+/// A host that has fibers on a thread calls this on a thread for itself, with a future that tells of
+/// [completions](crate::Completions).
+///
 /// # Errors
 /// [`WaitError`]: the future was then dropped before it ended. What that means is documented with each call of larder.
 ///

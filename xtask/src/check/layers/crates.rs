@@ -60,7 +60,11 @@ pub(super) const CRATES: &[CrateLayers] = &[
         ],
         exceptions: &[],
     },
-    CrateLayers { name: "larder-host", layers: &[("basics", &["wait"])], exceptions: &[] },
+    CrateLayers {
+        name: "larder-host",
+        layers: &[("basics", &["wait"]), ("handles", &["completions"])],
+        exceptions: &[],
+    },
     CrateLayers {
         name: "larder-http",
         layers: &[
