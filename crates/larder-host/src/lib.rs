@@ -2,6 +2,7 @@
 
 mod completions;
 mod process;
+pub mod profile;
 mod wait;
 
 pub use completions::{CallId, Completions, Outcome};

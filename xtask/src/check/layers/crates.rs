@@ -62,7 +62,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
     },
     CrateLayers {
         name: "larder-host",
-        layers: &[("basics", &["process", "wait"]), ("handles", &["completions"])],
+        layers: &[("basics", &["process", "profile", "wait"]), ("handles", &["completions"])],
         exceptions: &[],
     },
     CrateLayers {
