@@ -62,7 +62,12 @@ pub(super) const CRATES: &[CrateLayers] = &[
     },
     CrateLayers {
         name: "larder-host",
-        layers: &[("basics", &["process", "profile", "wait"]), ("handles", &["completions"])],
+        layers: &[
+            ("basics", &["process", "profile", "signature", "wait"]),
+            ("values", &["value"]),
+            ("codec", &["codec"]),
+            ("handles", &["completions"]),
+        ],
         exceptions: &[],
     },
     CrateLayers {

@@ -1,0 +1,154 @@
+//! The codec of the views of a host: it moves bytes, after it has checked them, and runs no code of the host. Views are made
+//! with it.
+
+mod weight;
+
+pub use weight::Objects;
+
+use crate::profile;
+use crate::signature::{SignedView, Signer};
+use crate::value::HostValue;
+use bytes::Bytes;
+use larder::{Cache, Codec, CodecError, View};
+
+/// The number of MessagePack in an envelope, which is that of `larder::Format::MessagePack`.
+const MESSAGE_PACK: u8 = 3;
+
+/// The codec of a view of a host. Cheap to clone.
+///
+/// The envelope of a value in Redis has the number of the codec of its bytes. A view reads its own codec only: the bytes of
+/// another one are a miss, and an [event](larder::Event) says so.
+///
+/// # Examples
+/// ```
+/// use larder::{Cache, View};
+/// use larder_host::{HostCodec, HostValue, Objects, wait};
+/// use std::convert::Infallible;
+/// use std::time::Duration;
+///
+/// let runtime = tokio::runtime::Runtime::new()?;
+/// let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).runtime(runtime.handle().clone()).build()?;
+/// let codec = HostCodec::message_pack();
+/// let view: View<[u8], HostValue<String>, Infallible> = codec.view(&cache, "product", Objects::Copied);
+///
+/// let value = codec.value(b"apple", b"\x03".to_vec());
+/// wait(view.write(b"apple", value), None, || Ok::<_, Infallible>(()))??;
+/// let found = view.hit(b"apple").expect("it is in memory");
+/// assert_eq!(found.payload(b"apple"), Some(&b"\x03"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HostCodec {
+    number: u8,
+    /// Of private values.
+    signer: Option<Signer>,
+}
+
+/// An encoding that one language alone reads. Other nodes miss such values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PrivateFormat {
+    /// Python's `pickle`.
+    Pickle,
+    /// Ruby's `Marshal`.
+    Marshal,
+    /// The external term format of Erlang and Elixir.
+    Etf,
+    /// The structured clone of V8.
+    V8,
+    /// PHP's `serialize`.
+    Php,
+}
+
+impl PrivateFormat {
+    /// The number in envelopes.
+    fn number(self) -> u8 {
+        match self {
+            PrivateFormat::Pickle => 16,
+            PrivateFormat::Marshal => 17,
+            PrivateFormat::Etf => 18,
+            PrivateFormat::V8 => 19,
+            PrivateFormat::Php => 20,
+        }
+    }
+}
+
+impl HostCodec {
+    /// MessagePack, within the [interchange profile](crate::profile), which other languages read. Bytes from Redis that are
+    /// outside of it are a miss.
+    pub fn message_pack() -> Self {
+        HostCodec { number: MESSAGE_PACK, signer: None }
+    }
+
+    /// An encoding of one language, whose bytes are signed: to decode some of them is to execute them. Bytes from Redis that
+    /// none of the keys has signed for this view are a miss, before the host sees them.
+    pub fn private(format: PrivateFormat, signer: &Signer, view: SignedView<'_>) -> Self {
+        let number = format.number();
+        HostCodec { number, signer: Some(signer.of_view(view, number)) }
+    }
+
+    /// The number that this codec has in envelopes.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// The value of `payload`, which the host has encoded, for the entry of `key`. Cost: none; a private value is copied and
+    /// signed.
+    pub fn value<O>(&self, key: &[u8], payload: impl Into<Bytes>) -> HostValue<O> {
+        let payload = payload.into();
+        match &self.signer {
+            None => HostValue::new(self.number, payload, false),
+            Some(signer) => HostValue::new(self.number, signer.sign(key, &payload).into(), true),
+        }
+    }
+
+    /// A view whose values this codec made. Its options are set as with every view; a schema for other languages is one of
+    /// them.
+    ///
+    /// # Panics
+    /// If the name is empty or contains a `:` or a `/`.
+    pub fn view<O, X>(&self, cache: &Cache, name: &str, objects: Objects) -> View<[u8], HostValue<O>, X>
+    where
+        O: Send + Sync + 'static,
+    {
+        let view = cache.view_with_codec(name, self.clone());
+        view.with_weigher(move |value: &HostValue<O>| objects.weight(value.stored().len()))
+    }
+}
+
+impl<O: Send + Sync + 'static> Codec<HostValue<O>> for HostCodec {
+    fn id(&self) -> u8 {
+        self.number
+    }
+
+    fn encode(&self, value: &HostValue<O>, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        if value.codec() != self.number {
+            // The envelope would have the number of this view.
+            return Err(
+                format!("a value of codec {} in a view of codec {}", value.codec(), self.number).into()
+            );
+        }
+        out.extend_from_slice(value.stored());
+        Ok(())
+    }
+
+    fn encoded_bytes(&self, value: &HostValue<O>) -> Result<usize, CodecError> {
+        Ok(value.stored().len())
+    }
+
+    fn decode(&self, codec: u8, bytes: &[u8]) -> Result<HostValue<O>, CodecError> {
+        self.decode_owned(codec, bytes.to_vec(), 0)
+    }
+
+    /// Keeps the allocation.
+    fn decode_owned(&self, codec: u8, bytes: Vec<u8>, start: usize) -> Result<HostValue<O>, CodecError> {
+        match &self.signer {
+            None => profile::check(&bytes[start..])?,
+            Some(signer) => signer.verify(&bytes[start..]).ok_or("no key has signed the value")?,
+        }
+        Ok(HostValue::new(codec, Bytes::from(bytes).slice(start..), self.signer.is_some()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
