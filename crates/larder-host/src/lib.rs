@@ -1,5 +1,34 @@
 //! What bindings of larder to other languages share. A binding translates calls and objects of its language, and nothing else.
+//!
+//! ```text
+//!  threads of the host                                          threads "larder-…", one pool in each process
+//!
+//!  binding ── HostView::get ──► View ── hit ──────────────────► memory: HostValue, bytes and an object beside them
+//!    │                            │
+//!    ├── HostCache::wait(call) ───┴── polls, blocks ──────────► connections, heartbeats, leases
+//!    │     and asks every 100 ms: was the host interrupted?
+//!    │
+//!    ├── Completions::start(token, call) ─────────────────────► the call runs
+//!    │                                                             │
+//!  event loop ◄──────────── one notice ────────────────────────────┤ its token and outcome
+//!    └── Completions::take ◄────────── queue ◄─────────────────────┘
+//! ```
+//!
+//! - [`HostCache`] is started in each process by its first use, with a runtime of its own, and again in a forked child.
+//!   [`PerProcess`] is what else a process must make for itself.
+//! - [`HostValue`] is encoded by the host before larder sees it, and decoded at a hit. [`HostCodec`] moves and checks its bytes.
+//! - [`profile`] is what all languages can read: MessagePack, with bounds. Private encodings are signed ([`Signer`]).
+//! - [`HostCache::wait`] blocks a thread of the host, [`Completions`] wake its event loop.
+//!
+//! # What runs where
+//! Loaders run in their caller: a binding calls [`Fetch::lease`](larder::Fetch::lease), and completes or drops what it gets.
+//! No code of the host runs on a thread of larder, except the notice of [`Completions`] and the drop of an object. A thread that
+//! has the lock of an interpreter releases it before [`HostCache::wait`] and [`HostCache::close`]; no other call blocks.
+//!
+//! # Keys
+//! The views have keys of bytes, which the binding writes by the rules of larder's keys: parts with `:` between them.
 
+mod cache;
 mod codec;
 mod completions;
 mod process;
@@ -8,6 +37,7 @@ mod signature;
 mod value;
 mod wait;
 
+pub use cache::{HostCache, HostView, StartError};
 pub use codec::{HostCodec, Objects, PrivateFormat};
 pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]

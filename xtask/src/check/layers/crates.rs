@@ -66,7 +66,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
             ("basics", &["process", "profile", "signature", "wait"]),
             ("values", &["value"]),
             ("codec", &["codec"]),
-            ("handles", &["completions"]),
+            ("handles", &["cache", "completions"]),
         ],
         exceptions: &[],
     },
