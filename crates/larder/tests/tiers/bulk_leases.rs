@@ -145,7 +145,7 @@ async fn hard_timeout_voids_a_bulk_lease() {
     let policy = larder::Policy::new().hard_timeout(Duration::from_secs(1));
     let view: Numbers = in_memory().view("n").with_policy(policy);
     let lease = leased(&view, &["a", "b"], &["a", "b"]).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(done(lease.complete(pairs([("a", 1)])).await), [Some(1), None]);
     assert!(view.hit("a").is_none());
 }
