@@ -45,7 +45,7 @@ pub enum StartError {
 /// let codec = HostCodec::message_pack();
 /// let products: HostView<String, Infallible> = cache.view({
 ///     let codec = codec.clone();
-///     move |cache| codec.view(cache, "product", Objects::kept())
+///     move |cache| codec.view(cache, "product", ("product", 3), Objects::kept())
 /// })?;
 ///
 /// let value = codec.value(b"apple", b"\x03".to_vec());

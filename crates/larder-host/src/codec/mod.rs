@@ -29,7 +29,7 @@ const MESSAGE_PACK: u8 = 3;
 /// let runtime = tokio::runtime::Runtime::new()?;
 /// let cache = Cache::builder("shop").ttl(Duration::from_secs(60)).runtime(runtime.handle().clone()).build()?;
 /// let codec = HostCodec::message_pack();
-/// let view: View<[u8], HostValue<String>, Infallible> = codec.view(&cache, "product", Objects::Copied);
+/// let view: View<[u8], HostValue<String>, Infallible> = codec.view(&cache, "product", ("product", 3), Objects::Copied);
 ///
 /// let value = codec.value(b"apple", b"\x03".to_vec());
 /// wait(view.write(b"apple", value), None, || Ok::<_, Infallible>(()))??;
@@ -102,16 +102,23 @@ impl HostCodec {
         }
     }
 
-    /// A view whose values this codec made. Its options are set as with every view; a schema for other languages is one of
-    /// them.
+    /// A view whose values this codec made. Programs that have a view of the same name and schema, in whatever language, read
+    /// each other's values if they have the same codec; all others miss them. Other options are set as with every view.
     ///
     /// # Panics
-    /// If the name is empty or contains a `:` or a `/`.
-    pub fn view<O, X>(&self, cache: &Cache, name: &str, objects: Objects) -> View<[u8], HostValue<O>, X>
+    /// If the name is empty or contains a `:` or a `/`, or if the schema is not one of
+    /// [`View::with_shared_schema`](larder::View::with_shared_schema).
+    pub fn view<O, X>(
+        &self,
+        cache: &Cache,
+        name: &str,
+        (schema, number): (&str, u32),
+        objects: Objects,
+    ) -> View<[u8], HostValue<O>, X>
     where
         O: Send + Sync + 'static,
     {
-        let view = cache.view_with_codec(name, self.clone());
+        let view = cache.view_with_codec(name, self.clone()).with_shared_schema(schema, number);
         view.with_weigher(move |value: &HostValue<O>| objects.weight(value.stored().len()))
     }
 }

@@ -1,6 +1,6 @@
 //! Calls of a host: interrupted, cancelled, and ended with the process.
 
-use crate::{Raised, Texts, blocked, cache, texts};
+use crate::{Raised, TEXT, Texts, blocked, cache, texts};
 use larder::{CacheError, FetchError, Leased, LoadLease, Policy};
 use larder_host::{Completions, HostCodec, HostValue, Objects, Outcome, WAIT_SLICE, WaitError, wait};
 use larder_testkit::{Deadline, RedisServer, until};
@@ -121,7 +121,7 @@ fn call_that_waits_while_the_cache_is_closed_ends() {
         let cache = cache(url);
         let view: Texts = cache
             .view(move |cache| {
-                HostCodec::message_pack().view(cache, "text", Objects::Copied).with_policy(policy)
+                HostCodec::message_pack().view(cache, "text", TEXT, Objects::Copied).with_policy(policy)
             })
             .expect("valid options");
         let leading = led(blocked(lease(&view, b"k")));
@@ -158,7 +158,9 @@ fn wrong_options_and_names_are_refused_at_once() {
     assert!(matches!(refused, Err(larder::BuildError::NoTtl)));
     let cache = cache(None);
     let named = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        cache.view::<String, Raised>(|cache| HostCodec::message_pack().view(cache, "a:b", Objects::Copied))
+        cache.view::<String, Raised>(|cache| {
+            HostCodec::message_pack().view(cache, "a:b", TEXT, Objects::Copied)
+        })
     }));
     assert!(named.is_err());
 }

@@ -16,6 +16,9 @@ type Raised = &'static str;
 /// A view whose objects are texts.
 type Texts = HostView<String, Raised>;
 
+/// The schema of the texts.
+const TEXT: (&str, u32) = ("text", 1);
+
 /// The options of a cache over this Redis, or of one in memory.
 fn options(url: Option<String>) -> impl Fn() -> Builder + Send + Sync + 'static {
     move || {
@@ -32,7 +35,9 @@ fn cache(url: Option<String>) -> HostCache {
 }
 
 fn texts(cache: &HostCache) -> Texts {
-    cache.view(|cache| HostCodec::message_pack().view(cache, "text", Objects::Copied)).expect("valid options")
+    cache
+        .view(|cache| HostCodec::message_pack().view(cache, "text", TEXT, Objects::Copied))
+        .expect("valid options")
 }
 
 /// Blocks as a binding does, for a minute at most.

@@ -1,7 +1,7 @@
 //! Values in both tiers: what a node reads of another one's, and what it must not.
 
-use crate::{MAX_LAG, Raised, Texts, blocked, cache, options, texts};
-use larder::{Event, Source, Unreadable};
+use crate::{MAX_LAG, Raised, TEXT, Texts, blocked, cache, options, texts};
+use larder::{Event, Format, Source, Unreadable, View};
 use larder_host::{HostCache, HostCodec, HostValue, HostView, Objects, PrivateFormat, SignedView, Signer};
 use larder_testkit::RedisServer;
 
@@ -37,13 +37,34 @@ fn bytes_and_codec_reach_another_node_and_an_object_stays_in_memory() {
 fn kept_objects_are_part_of_the_weight() {
     let bytes_of = |objects: Objects| {
         let cache = cache(None);
-        let view: Texts =
-            cache.view(move |cache| HostCodec::message_pack().view(cache, "text", objects)).expect("valid");
+        let view: Texts = cache
+            .view(move |cache| HostCodec::message_pack().view(cache, "text", TEXT, objects))
+            .expect("valid");
         written(&view, b"k", text_value(&"x".repeat(98)));
         cache.cache().expect("started").stats().memory.bytes.expect("bounded by bytes")
     };
     // With its head the text has 100 bytes.
     assert_eq!(bytes_of(Objects::kept()), bytes_of(Objects::Copied) + 400);
+}
+
+/// A program in Rust knows the type, and one in another language its encoding.
+#[test]
+fn programs_of_one_schema_read_each_others_values() {
+    let Some(server) = RedisServer::start() else { return };
+    let rust = options(Some(server.url()))().format(Format::MessagePack);
+    let hosts = cache(Some(server.url()));
+    let rust = rust.runtime(hosts.runtime().expect("starts").clone()).build().expect("valid options");
+    let (name, number) = TEXT;
+    let theirs: View<str, String, Raised> = rust.view("text").with_shared_schema(name, number);
+    let ours = texts(&hosts);
+    assert!(blocked(theirs.write("k", "apple".to_owned())).expect("valid").is_everywhere());
+    let found = blocked(ours.get().expect("starts").read(b"k")).expect("it is in Redis");
+    assert_eq!(found.payload(b"k"), Some(&b"\xa5apple"[..]));
+    written(&ours, b"k", text_value("pear"));
+    std::thread::sleep(MAX_LAG);
+    assert_eq!(blocked(theirs.read("k")).as_deref().map(String::as_str), Some("pear"));
+    let later: View<str, String, Raised> = rust.view("text").with_shared_schema(name, number + 1);
+    assert!(blocked(later.read("k")).is_none(), "another number is another schema");
 }
 
 const ALICE: &[u8] = b"alice";
@@ -57,7 +78,7 @@ fn sessions(server: &RedisServer, keys: &[u8]) -> (HostCache, HostCodec, Texts) 
     let sessions: HostView<String, Raised> = cache
         .view({
             let codec = codec.clone();
-            move |cache| codec.view(cache, "session", Objects::Copied)
+            move |cache| codec.view(cache, "session", ("session", 1), Objects::Copied)
         })
         .expect("valid options");
     (cache, codec, sessions)
@@ -83,7 +104,7 @@ fn value_of_another_codec_is_a_miss_and_an_event() {
     written(&writer, ALICE, codec.value(ALICE, b"pickled".to_vec()));
     let cache = cache(Some(server.url()));
     let view: Texts = cache
-        .view(|cache| HostCodec::message_pack().view(cache, "session", Objects::Copied))
+        .view(|cache| HostCodec::message_pack().view(cache, "session", ("session", 1), Objects::Copied))
         .expect("valid options");
     let mut events = cache.cache().expect("starts").events();
     assert!(blocked(view.get().expect("starts").read(ALICE)).is_none());
