@@ -4,7 +4,7 @@ use crate::support::open_with;
 use http::StatusCode;
 use larder_links::{Config, Deps, LinksError};
 use larder_testkit::{Deadline, RedisServer, eventually};
-use std::path::PathBuf;
+use std::path::Path;
 
 fn set_password(server: &RedisServer, password: &str) {
     let reply = server.command(&format!("ACL SETUSER ada reset on >{password} ~* &* +@all"));
@@ -42,24 +42,24 @@ async fn password_file_is_read_again_for_each_connection() {
 fn certificate_option_that_cannot_be_used_is_refused_by_name() {
     let _deadline = Deadline::start();
     let folder = tempfile::tempdir().unwrap();
-    let refused = |change: fn(&mut Config, PathBuf)| {
+    std::fs::write(folder.path().join("some.pem"), "").unwrap();
+    let refused = |change: fn(&mut Config, &Path)| {
         let mut config = Config {
             database: folder.path().join("links.db").display().to_string(),
             redis: Some("rediss://localhost".into()),
             ..Config::default()
         };
-        change(&mut config, folder.path().join("missing"));
+        change(&mut config, folder.path());
         let error = Deps::open(&config).and_then(|deps| larder_links::Links::open(config, deps)).err();
         assert!(matches!(error, Some(LinksError::Config { .. })), "{error:?}");
         error.map(|error| error.to_string()).unwrap_or_default()
     };
-    assert!(refused(|config, file| config.redis_roots = Some(file)).starts_with("redis_roots is "));
-    assert!(
-        refused(|config, file| config.redis_certificate = Some(file)).starts_with("redis_key is missing")
-    );
-    assert!(
-        refused(|config, file| config.redis_key = Some(file)).starts_with("redis_certificate is missing")
-    );
+    let unreadable = refused(|config, folder| config.redis_roots = Some(folder.join("missing")));
+    assert!(unreadable.starts_with("redis_roots is "), "{unreadable}");
+    let alone = refused(|config, folder| config.redis_certificate = Some(folder.join("some.pem")));
+    assert!(alone.starts_with("redis_key is missing"), "{alone}");
+    let alone = refused(|config, folder| config.redis_key = Some(folder.join("some.pem")));
+    assert!(alone.starts_with("redis_certificate is missing"), "{alone}");
 }
 
 /// A slug of one database led to the target of the other.
