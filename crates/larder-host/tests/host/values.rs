@@ -51,11 +51,13 @@ fn kept_objects_are_part_of_the_weight() {
 #[test]
 fn programs_of_one_schema_read_each_others_values() {
     let Some(server) = RedisServer::start() else { return };
-    let rust = options(Some(server.url()))().format(Format::MessagePack);
-    let hosts = cache(Some(server.url()));
-    let rust = rust.runtime(hosts.runtime().expect("starts").clone()).build().expect("valid options");
-    let (name, number) = TEXT;
-    let theirs: View<str, String, Raised> = rust.view("text").with_shared_schema(name, number);
+    let (hosts, (name, number)) = (cache(Some(server.url())), TEXT);
+    let program = |number| -> View<str, String, Raised> {
+        let options = options(Some(server.url()))().format(Format::MessagePack);
+        let cache = options.runtime(hosts.runtime().expect("starts").clone()).build();
+        cache.expect("valid options").view("text").with_shared_schema(name, number)
+    };
+    let theirs = program(number);
     let ours = texts(&hosts);
     assert!(blocked(theirs.write("k", "apple".to_owned())).expect("valid").is_everywhere());
     let found = blocked(ours.get().expect("starts").read(b"k")).expect("it is in Redis");
@@ -63,8 +65,7 @@ fn programs_of_one_schema_read_each_others_values() {
     written(&ours, b"k", text_value("pear"));
     std::thread::sleep(MAX_LAG);
     assert_eq!(blocked(theirs.read("k")).as_deref().map(String::as_str), Some("pear"));
-    let later: View<str, String, Raised> = rust.view("text").with_shared_schema(name, number + 1);
-    assert!(blocked(later.read("k")).is_none(), "another number is another schema");
+    assert!(blocked(program(number + 1).read("k")).is_none(), "another number is another schema");
 }
 
 const ALICE: &[u8] = b"alice";
