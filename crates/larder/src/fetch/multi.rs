@@ -136,6 +136,7 @@ where
     /// # Panics
     /// As [`Fetch::lease`].
     ///
+    /// [`BulkLease::complete`]: crate::BulkLease::complete
     /// [`Fetch::lease`]: crate::Fetch::lease
     pub async fn lease(self) -> BulkLeased<K, V, E>
     where
