@@ -257,7 +257,8 @@ impl Cache {
     /// empties its memory. Returns how many invalidations are still pending: they are lost.
     ///
     /// From the first poll on every call of this cache, and of all of its handles and views, is an error that says so, as
-    /// [`CacheError::ShutDown`] does, or a miss. A load that runs meanwhile answers its callers and may store nothing.
+    /// [`CacheError::ShutDown`] does, or a miss. A load that runs meanwhile answers its callers and may store nothing,
+    /// and an invalidation that runs meanwhile may be lost although it says that it is queued.
     ///
     /// # Panics
     /// Outside a tokio runtime.

@@ -5,8 +5,8 @@ use super::effects::{Effect, Effects};
 use super::keeper::Keeper;
 use super::rng::Rng;
 use larder::{
-    Builder, BulkLeased, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation, Leased, Policy,
-    Reach, Removal, Source, Update, View, WriteOptions,
+    Builder, BulkLeased, BulkOutcome, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation,
+    Leased, Policy, Reach, Removal, Source, Update, View, WriteOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,21 @@ pub(crate) struct Node {
     /// Whether Redis did not reply when this node was last called.
     is_lost: AtomicBool,
     effects: Arc<Effects>,
+}
+
+/// Loads one key after the other, until one fails.
+async fn load_each<F>(
+    keys: &[u64],
+    loader: &(impl Fn(usize) -> F + Sync),
+) -> Result<Vec<(u64, Value)>, &'static str>
+where
+    F: Future<Output = Result<Value, &'static str>> + Send,
+{
+    let mut values = Vec::with_capacity(keys.len());
+    for key in keys {
+        values.push((*key, loader(*key as usize).await?));
+    }
+    Ok(values)
 }
 
 /// Some values count as absences.
@@ -181,26 +196,34 @@ impl Node {
     where
         F: Future<Output = Result<Value, &'static str>> + Send + 'static,
     {
-        let keys: Vec<u64> =
-            self.tagged(key).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect();
+        let keys = self.tagged_in_memory(key);
         let mut leased = self.view(key).fetch_multi(&keys).tag(Self::tag(key)).lease().await;
         let outcomes = loop {
             let lease = match leased {
                 BulkLeased::Done(outcomes) => break outcomes,
                 BulkLeased::Lead(lease) => lease,
             };
-            let mut values = Ok(Vec::new());
-            for key in lease.keys() {
-                let loaded = loader(*key as usize).await;
-                values = values.and_then(|values: Vec<_>| Ok([values, vec![(*key, loaded?)]].concat()));
-            }
-            leased = match values {
+            leased = match load_each(lease.keys(), &loader).await {
                 Ok(values) => lease.complete(values).await,
                 Err(error) => lease.fail(error).await,
             };
         };
-        let mut values: Vec<_> =
-            outcomes.into_iter().map(|found| found.ok().flatten().map(|value| *value)).collect();
+        self.and_shared(key, outcomes).await
+    }
+
+    /// The keys with the tag of this one that are kept in memory.
+    fn tagged_in_memory(&self, key: usize) -> Vec<u64> {
+        self.tagged(key).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect()
+    }
+
+    /// The values of those keys, and those of the shared ones: the shared key of a pair is the second one.
+    async fn and_shared(
+        &self,
+        key: usize,
+        outcomes: Vec<BulkOutcome<Value, &'static str>>,
+    ) -> Vec<Option<Value>> {
+        let found = outcomes.into_iter().map(|found| found.ok().flatten().map(|value| *value));
+        let mut values: Vec<_> = found.collect();
         for key in self.tagged(key).filter(|key| Self::is_shared(*key)) {
             values.push(self.read(key).await);
         }
@@ -267,28 +290,16 @@ impl Node {
     where
         F: Future<Output = Result<Value, &'static str>> + Send + 'static,
     {
-        let keys: Vec<u64> =
-            self.tagged(key).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect();
-        let loader = Arc::new(loader);
+        let (keys, loader) = (self.tagged_in_memory(key), Arc::new(loader));
         let fetch = self.view(key).fetch_multi(&keys).tag(Self::tag(key));
         let found = fetch.load(move |keys: Vec<u64>, _| {
             let loader = loader.clone();
-            async move {
-                let mut values = Vec::with_capacity(keys.len());
-                for key in keys {
-                    values.push((key, loader(key as usize).await?));
-                }
-                Ok(values)
-            }
+            async move { load_each(&keys, &*loader).await }
         });
-        let found = found.await.into_iter().map(|found| found.ok().flatten().map(|value| *value));
-        let mut values: Vec<Option<Value>> = found.collect();
-        self.effects.note_if(values.iter().any(Option::is_some), Effect::Bulk);
-        // The shared key of a pair is the second one.
-        for key in self.tagged(key).filter(|key| Self::is_shared(*key)) {
-            values.push(self.read(key).await);
-        }
-        values
+        let outcomes = found.await;
+        let has_values = outcomes.iter().any(|found| matches!(found, Ok(Some(_))));
+        self.effects.note_if(has_values, Effect::Bulk);
+        self.and_shared(key, outcomes).await
     }
 
     /// A shared key is deleted.

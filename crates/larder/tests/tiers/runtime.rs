@@ -3,13 +3,13 @@
 use crate::mutation::Mutation;
 use crate::node_with;
 use larder::{Cache, Counters, Invalidation, Leased, Policy, SharedFetch, Update, View, WriteOptions};
-use larder_testkit::RedisServer;
+use larder_testkit::{RedisServer, eventually};
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An executor that knows nothing of tokio.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -98,7 +98,9 @@ fn tasks_outlive_the_runtime_of_a_caller() {
     let view: View<str, u32, Infallible> = cache.view("n");
     let load = || view.fetch("k").load(|_| async { Ok(1) });
     runtime().block_on(async { load().await.expect("loads") });
-    std::thread::sleep(Duration::from_millis(600));
-    assert!(cache.coherence().memory_trusted, "heartbeats go on: {:?}", cache.coherence());
+    let ended = Instant::now();
+    own.block_on(eventually("a heartbeat proves something", async || {
+        cache.coherence().proof_age < ended.elapsed()
+    }));
     assert_eq!(view.hit("k").as_deref(), Some(&1));
 }
