@@ -7,8 +7,12 @@ use crate::workspace::{root, target, text};
 use anyhow::{Context, Result, bail};
 use larder_process::find_program;
 use serde_json::{Map, Value, json};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
 
 /// The committed counts.
 const BASELINE: &str = "xtask/guard.json";
@@ -63,10 +67,11 @@ impl Counts {
             let difference = instructions(name, 2 * operations)? - instructions(name, operations)?;
             Ok((name.to_owned(), (difference / operations as f64 * 10.0).round() / 10.0))
         };
+        let paths: Vec<&str> = paths.lines().collect();
         Ok(Counts {
             rustc: version("rustc")?,
             valgrind: version("valgrind")?,
-            paths: paths.lines().map(count).collect::<Result<_>>()?,
+            paths: on_all_processors(&paths, |path| count(path)).into_iter().collect::<Result<_>>()?,
         })
     }
 
@@ -123,6 +128,26 @@ impl Counts {
     }
 }
 
+/// Applies `work` to each item, as many at a time as there are processors. The results are in the order of the items.
+fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    std::thread::scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(|| {
+                while let at = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(item) = items.get(at)
+                {
+                    let result = work(item);
+                    results.lock().expect("no thread panics with the lock").push((at, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().expect("no thread panics with the lock");
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
 /// The instructions of the example from its start to its end.
 fn instructions(name: &str, operations: u64) -> Result<f64> {
     let mut command = Command::new("valgrind");
@@ -173,6 +198,17 @@ mod tests {
     fn path_on_one_side_only_is_a_fault() {
         let faults = counts(&[("get", 1.0)]).faults(&counts(&[("set", 1.0)]));
         assert_eq!(faults, ["set has no committed count", "get is committed and does not exist"]);
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..50).rev().collect();
+        let slow = |item: &u64| {
+            std::thread::sleep(std::time::Duration::from_micros(*item));
+            2 * item
+        };
+        assert_eq!(on_all_processors(&items, slow), items.iter().map(|item| 2 * item).collect::<Vec<_>>());
+        assert!(on_all_processors(&[] as &[u64], slow).is_empty());
     }
 
     #[test]
