@@ -1,16 +1,15 @@
-//! What the project costs to build and to test, in processor time: the default program from nothing, and the test command.
+//! What the project costs to build: the processor time of the default program from nothing, and the size of the test build.
 
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// The recorded cost of the test command.
+/// The recorded size of the test build.
 const RECORD: &str = "xtask/cost.json";
-/// The largest accepted ratio of the cost of the test command to the recorded one. Processor time depends on the machine and
-/// on what else runs there.
+/// The largest accepted ratio of a size of the test build to the recorded one.
 const LIMIT: f64 = 1.10;
 
 /// The processor time of the child processes that have ended so far, with their children, in seconds.
@@ -25,24 +24,80 @@ pub(crate) fn cpu_seconds() -> Result<f64> {
     Ok((user + system) / 100.0)
 }
 
-/// Fails if the test command has cost more than the record allows. A build that is not from nothing costs less.
-pub(crate) fn check(seconds: f64) -> Result<()> {
-    let recorded = recorded_minutes()?;
-    let minutes = seconds / 60.0;
-    if minutes > recorded * LIMIT {
+/// The size of the test build, which is the dearest part of the test command. Processor time would depend on the machine and
+/// on what else runs there: the same test command took 50 minutes of it on one day, and 126 on another.
+#[derive(Debug, PartialEq)]
+struct TestBuild {
+    /// The packages that were compiled, those of the workspace too.
+    crates: BTreeSet<String>,
+    programs: BTreeSet<PathBuf>,
+}
+
+/// Fails if the test build, which exists, is larger than the record allows.
+pub(crate) fn check_test_build() -> Result<()> {
+    let arguments = [crate::stages::TEST_BUILD, &["--message-format=json", "--quiet"]].concat();
+    let output = crate::stages::command(&arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo build")?;
+    let build = TestBuild::parse(&String::from_utf8_lossy(&output.stdout))?;
+    let sizes = build.sizes()?;
+    let words: Vec<String> = sizes.iter().map(|(name, size)| format!("{name} {size:.0}")).collect();
+    println!("the test build: {}", words.join(", "));
+    let faults = faults(&sizes, &recorded()?);
+    if !faults.is_empty() {
         bail!(
-            "the test command took {minutes:.1} CPU minutes, recorded are {recorded:.1}: find what has become dearer, or \
-             write the new cost to {RECORD}, with its reason in the commit"
+            "{}: find what has grown, or write the new size to {RECORD}, with its reason in the commit",
+            faults.join(", ")
         );
     }
     Ok(())
 }
 
-fn recorded_minutes() -> Result<f64> {
+impl TestBuild {
+    /// From the messages of cargo, one in each line.
+    fn parse(messages: &str) -> Result<Self> {
+        let mut build = TestBuild { crates: BTreeSet::new(), programs: BTreeSet::new() };
+        for line in messages.lines().filter(|line| line.starts_with('{')) {
+            let message: Value = serde_json::from_str(line).context("a message of cargo is not JSON")?;
+            if message["reason"] == "compiler-artifact" {
+                build.crates.extend(message["package_id"].as_str().map(str::to_owned));
+                build.programs.extend(message["executable"].as_str().map(PathBuf::from));
+            }
+        }
+        Ok(build)
+    }
+
+    fn sizes(&self) -> Result<[(&'static str, f64); 3]> {
+        let bytes = self.programs.iter().map(|path| {
+            let file = std::fs::metadata(path).with_context(|| format!("there is no {}", path.display()))?;
+            Ok(file.len() as f64)
+        });
+        let bytes: f64 = bytes.sum::<Result<f64>>()?;
+        let (crates, programs) = (self.crates.len() as f64, self.programs.len() as f64);
+        Ok([("crates", crates), ("programs", programs), ("megabytes", bytes / 1e6)])
+    }
+}
+
+/// What has grown beyond the limit.
+fn faults(sizes: &[(&'static str, f64)], recorded: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, size) in sizes {
+        match recorded[name].as_f64() {
+            Some(record) if *size <= record * LIMIT => {}
+            Some(record) => {
+                faults.push(format!("the test build has {size:.0} {name}, recorded are {record:.0}"))
+            }
+            None => faults.push(format!("{RECORD} has no number {name}")),
+        }
+    }
+    faults
+}
+
+fn recorded() -> Result<Value> {
     let json =
         std::fs::read_to_string(root().join(RECORD)).with_context(|| format!("cannot read {RECORD}"))?;
-    let record: Value = serde_json::from_str(&json).with_context(|| format!("{RECORD} is not JSON"))?;
-    record["test_cpu_minutes"].as_f64().with_context(|| format!("{RECORD} has no number test_cpu_minutes"))
+    serde_json::from_str(&json).with_context(|| format!("{RECORD} is not JSON"))
 }
 
 /// The most crates that the in-process cache alone may bring: whoever only wants a map pays for them.
@@ -164,6 +219,26 @@ mod tests {
         let graph = Graph::parse(tree).unwrap();
         assert_eq!(graph.reached(None).len(), 5);
         assert_eq!(graph.costs(), [("a", 2, 3), ("b", 1, 2)]);
+    }
+
+    #[test]
+    fn test_build_counts_each_crate_and_program_once() {
+        let messages = r#"{"reason":"compiler-artifact","package_id":"a","executable":null}
+{"reason":"compiler-artifact","package_id":"a","executable":"/b/a-1"}
+{"reason":"compiler-artifact","package_id":"c","executable":"/b/a-1"}
+{"reason":"build-finished","success":true}"#;
+        let build = TestBuild::parse(messages).unwrap();
+        assert_eq!((build.crates.len(), build.programs.len()), (2, 1));
+    }
+
+    #[test]
+    fn test_build_beyond_its_record_is_a_fault() {
+        let recorded = serde_json::json!({ "crates": 100, "programs": 10 });
+        assert!(faults(&[("crates", 110.0), ("programs", 10.0)], &recorded).is_empty());
+        assert_eq!(
+            faults(&[("crates", 111.0), ("megabytes", 1.0)], &recorded),
+            ["the test build has 111 crates, recorded are 100", "xtask/cost.json has no number megabytes"]
+        );
     }
 
     #[test]
