@@ -41,7 +41,7 @@ pub enum StartError {
 /// use std::convert::Infallible;
 /// use std::time::Duration;
 ///
-/// let cache = HostCache::new(|| Cache::builder("shop").ttl(Duration::from_secs(60)))?;
+/// let cache = HostCache::new(|| Ok(Cache::builder("shop").ttl(Duration::from_secs(60))))?;
 /// let codec = HostCodec::message_pack();
 /// let products: HostView<String, Infallible> = cache.view({
 ///     let codec = codec.clone();
@@ -60,7 +60,7 @@ pub struct HostCache {
 }
 
 struct State {
-    options: Box<dyn Fn() -> Builder + Send + Sync>,
+    options: Box<dyn Fn() -> Result<Builder, BuildError> + Send + Sync>,
     running: PerProcess<Running>,
 }
 
@@ -74,13 +74,16 @@ struct Running {
 }
 
 impl HostCache {
-    /// A cache with the options that `options` returns, in every process anew. It must not run code of the host. Starts no
+    /// A cache with the options that `options` returns, in every process anew: it may read files, and fail in a later process
+    /// although it did not in the first. It must not run code of the host. Starts no
     /// thread and opens no connection.
     ///
     /// # Errors
     /// If the options are wrong.
-    pub fn new(options: impl Fn() -> Builder + Send + Sync + 'static) -> Result<Self, BuildError> {
-        options().build()?;
+    pub fn new(
+        options: impl Fn() -> Result<Builder, BuildError> + Send + Sync + 'static,
+    ) -> Result<Self, BuildError> {
+        options()?.build()?;
         let state = State { options: Box::new(options), running: PerProcess::new() };
         Ok(HostCache { state: Arc::new(state) })
     }
@@ -118,7 +121,7 @@ impl HostCache {
     where
         O: Send + Sync + 'static,
     {
-        make(&(self.state.options)().build()?);
+        make(&(self.state.options)()?.build()?);
         Ok(HostView { view: PerProcess::new(), make: Box::new(make), cache: self.clone() })
     }
 
@@ -143,9 +146,21 @@ impl HostCache {
         }
     }
 
+    /// Blocks until Redis has confirmed every invalidation of this process ([`Cache::close`]), for `limit` at most. Returns how
+    /// many are still pending. For the exit of an interpreter, whose lock the thread must not have: calls under way go on.
+    ///
+    /// Where the cache was not started this does nothing.
+    ///
+    /// # Errors
+    /// [`WaitError::InRuntime`].
+    pub fn drain(&self, limit: Duration) -> Result<usize, WaitError<Infallible>> {
+        let Some(running) = self.state.running.get() else { return Ok(0) };
+        self.wait(running.cache.close(limit), None, || Ok(()))
+    }
+
     /// Ends the cache of this process ([`Cache::shutdown`]) and its threads, and blocks for `limit` at most, and one
-    /// [`WAIT_SLICE`]. Returns how many invalidations are still pending: they are lost. For the exit of an interpreter, whose
-    /// lock the thread must not have.
+    /// [`WAIT_SLICE`]. Returns how many invalidations are still pending: they are lost. The thread must not have the lock of an
+    /// interpreter.
     ///
     /// Calls for which threads [wait](HostCache::wait) end, and later calls are errors that say so. Where the cache was not
     /// started this does nothing.
@@ -164,7 +179,7 @@ impl HostCache {
     }
 
     fn running(&self) -> Result<&Running, StartError> {
-        self.state.running.get_or_make(|| Running::start((self.state.options)()))
+        self.state.running.get_or_make(|| Running::start((self.state.options)()?))
     }
 }
 

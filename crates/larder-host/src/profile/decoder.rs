@@ -98,6 +98,17 @@ pub fn decode<V: Visitor>(bytes: &[u8], visitor: &mut V) -> Result<(), DecodeErr
     }
 }
 
+/// The number, if the bytes are one whole number within 64 bits: what a host adds to without an object of it.
+pub fn integer(bytes: &[u8]) -> Option<i64> {
+    let mut decoder = Decoder { rest: bytes, levels: Vec::new(), owed: 0 };
+    let number = match decoder.head().ok()? {
+        Head::Integer(value) => value,
+        Head::Unsigned(value) => value.try_into().ok()?,
+        _ => return None,
+    };
+    decoder.rest.is_empty().then_some(number)
+}
+
 /// Checks that bytes are one value of the profile.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ mod encoder;
 mod place;
 
 pub(crate) use decoder::check;
-pub use decoder::{DecodeError, Visitor, decode};
+pub use decoder::{DecodeError, Visitor, decode, integer};
 pub use encoder::Encoder;
 pub use place::Refused;
 

@@ -122,6 +122,25 @@ fn values_are_read_as_written() {
 }
 
 #[test]
+fn one_whole_number_is_read_without_a_visitor() {
+    for number in [0, -1, 127, -33, i64::from(u32::MAX), i64::MAX, i64::MIN] {
+        assert_eq!(integer(&encoded(|out| out.integer(number)).unwrap()), Some(number));
+    }
+    for other in [
+        encoded(|out| out.unsigned(u64::MAX)),
+        encoded(|out| out.float(1.0)),
+        encoded(|out| out.text("1")),
+        encoded(Encoder::nil),
+        encoded(|out| out.begin_list(1).and_then(|()| out.integer(1)).and_then(|()| out.end())),
+        Ok(vec![1, 1]),
+        Ok(vec![]),
+        Ok(vec![0xd3, 0]),
+    ] {
+        assert_eq!(integer(&other.unwrap()), None);
+    }
+}
+
+#[test]
 fn lists_and_maps_enclose_values() {
     let bytes = encoded(|e| {
         e.begin_map(2)?;

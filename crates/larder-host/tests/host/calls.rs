@@ -153,8 +153,22 @@ fn close_in_a_runtime_is_refused() {
 }
 
 #[test]
+fn drained_cache_goes_on_and_one_that_was_not_started_is_not_started() {
+    let cache = cache(None);
+    assert_eq!(cache.drain(Duration::from_secs(1)), Ok(0));
+    assert!(format!("{cache:?}").contains("running: None"), "{cache:?}");
+    let texts = texts(&cache);
+    let value = || HostCodec::message_pack().value(b"k", b"\xa1v".to_vec());
+    let write = || blocked(texts.get().expect("it is open").write(b"k", value())).is_ok();
+    assert!(write());
+    assert_eq!(cache.drain(Duration::from_secs(1)), Ok(0));
+    assert!(write());
+    assert!(texts.get().expect("it is open").hit(b"k").is_some());
+}
+
+#[test]
 fn wrong_options_and_names_are_refused_at_once() {
-    let refused = larder_host::HostCache::new(|| larder::Cache::builder("test"));
+    let refused = larder_host::HostCache::new(|| Ok(larder::Cache::builder("test")));
     assert!(matches!(refused, Err(larder::BuildError::NoTtl)));
     let cache = cache(None);
     let named = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -4,7 +4,7 @@ mod calls;
 mod forks;
 mod values;
 
-use larder::{Builder, Cache};
+use larder::{BuildError, Builder, Cache};
 use larder_host::{HostCache, HostCodec, HostView, Objects, wait};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ type Texts = HostView<String, Raised>;
 const TEXT: (&str, u32) = ("text", 1);
 
 /// The options of a cache over this Redis, or of one in memory.
-fn options(url: Option<String>) -> impl Fn() -> Builder + Send + Sync + 'static {
+fn options(url: Option<String>) -> impl Fn() -> Result<Builder, BuildError> + Send + Sync + 'static {
     move || {
         let builder = Cache::builder("test").ttl(Duration::from_secs(60)).max_lag(MAX_LAG);
-        match &url {
+        Ok(match &url {
             Some(url) => builder.redis(url).redis_timeout(Duration::from_secs(5)),
             None => builder,
-        }
+        })
     }
 }
 

@@ -53,7 +53,7 @@ fn programs_of_one_schema_read_each_others_values() {
     let Some(server) = RedisServer::start() else { return };
     let (hosts, (name, number)) = (cache(Some(server.url())), TEXT);
     let program = |number| -> View<str, String, Raised> {
-        let options = options(Some(server.url()))().format(Format::MessagePack);
+        let options = options(Some(server.url()))().expect("valid options").format(Format::MessagePack);
         let cache = options.runtime(hosts.runtime().expect("starts").clone()).build();
         cache.expect("valid options").view("text").with_shared_schema(name, number)
     };
