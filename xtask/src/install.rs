@@ -68,6 +68,12 @@ const LIBRARIES: &[Libraries] = &[
         install: pip,
     },
     Libraries {
+        source: "bindings/python/tests",
+        folder: crate::python::LIBRARIES,
+        manifests: &["requirements.txt"],
+        install: pip,
+    },
+    Libraries {
         source: "crates/larder-server/tests/client_libraries/node",
         folder: "client-libraries/node",
         manifests: NPM,

@@ -5,6 +5,7 @@ use crate::cost;
 use crate::examples;
 use crate::guard;
 use crate::on_larder;
+use crate::python;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,7 +21,7 @@ const SOAK_SECONDS: &str = "600";
 type Stage = fn(&mut Counts, bool) -> Result<()>;
 
 /// The stages, in the order in which they run.
-const STAGES: [(&str, Stage); 10] = [
+const STAGES: [(&str, Stage); 11] = [
     ("format", |_, _| cargo(&["fmt", "--all", "--check"])),
     ("checks", |_, _| check::all()),
     ("clippy", |_, _| cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])),
@@ -28,6 +29,7 @@ const STAGES: [(&str, Stage); 10] = [
     ("tests", |counts, soak| {
         counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, None)
     }),
+    ("python", |counts, _| counts.add_python()),
     ("on-larder", |counts, soak| counts.add_run_on_larder(soak)),
     ("examples", |counts, _| counts.add_examples()),
     ("guard", |counts, _| counts.add_guard()),
@@ -51,7 +53,7 @@ pub(crate) fn test(soak: bool, only: Option<&str>) -> Result<()> {
     counts.report()
 }
 
-/// Builds what `cargo test` builds.
+/// Builds what `cargo test` builds, and the library for Python, which has no tests in Rust.
 pub(crate) const TEST_BUILD: &[&str] = &["build", "--workspace", "--all-targets", "--locked"];
 
 /// One build for the tests, for the examples, and for the binaries that they start.
@@ -261,6 +263,14 @@ impl Counts {
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
     }
 
+    /// Runs the tests of the package for Python.
+    fn add_python(&mut self) -> Result<()> {
+        let (passed, skipped) = python::run()?;
+        self.passed += passed;
+        self.skipped.extend(skipped);
+        Ok(())
+    }
+
     /// Runs the examples; each counts as a test.
     fn add_examples(&mut self) -> Result<()> {
         let (ran, skipped) = examples::run()?;
@@ -295,7 +305,7 @@ impl Counts {
 }
 
 /// The number directly before a word.
-fn number_before(text: &str, word: &str) -> u64 {
+pub(crate) fn number_before(text: &str, word: &str) -> u64 {
     let before = text.split(word).next().unwrap_or_default();
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }

@@ -149,13 +149,16 @@ impl HostCache {
     /// Blocks until Redis has confirmed every invalidation of this process ([`Cache::close`]), for `limit` at most. Returns how
     /// many are still pending. For the exit of an interpreter, whose lock the thread must not have: calls under way go on.
     ///
-    /// Where the cache was not started this does nothing.
+    /// Where the cache was not started, or is closed, this does nothing.
     ///
     /// # Errors
     /// [`WaitError::InRuntime`].
     pub fn drain(&self, limit: Duration) -> Result<usize, WaitError<Infallible>> {
         let Some(running) = self.state.running.get() else { return Ok(0) };
-        self.wait(running.cache.close(limit), None, || Ok(()))
+        match self.wait(running.cache.close(limit), None, || Ok(())) {
+            Err(WaitError::Closed) => Ok(0),
+            drained => drained,
+        }
     }
 
     /// Ends the cache of this process ([`Cache::shutdown`]) and its threads, and blocks for `limit` at most, and one

@@ -164,6 +164,8 @@ fn drained_cache_goes_on_and_one_that_was_not_started_is_not_started() {
     assert_eq!(cache.drain(Duration::from_secs(1)), Ok(0));
     assert!(write());
     assert!(texts.get().expect("it is open").hit(b"k").is_some());
+    assert_eq!(cache.close(Duration::from_secs(1)), Ok(0));
+    assert_eq!(cache.drain(Duration::from_secs(1)), Ok(0));
 }
 
 #[test]

@@ -1,0 +1,194 @@
+//! A cache, with its options as text.
+
+use crate::call::Call;
+use crate::options::time;
+use crate::raised::{LarderError, of_build, of_cache, of_start};
+use larder::{Builder, CacheError, CoherenceMode, Invalidation, Reach, TierStats};
+use larder_host::HostCache;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::time::Duration;
+
+/// A namespace with its tiers.
+#[pyclass(frozen, subclass, module = "larder_cache")]
+pub(crate) struct Cache {
+    host: HostCache,
+    namespace: String,
+    max_value_bytes: usize,
+}
+
+impl Cache {
+    pub(crate) fn host(&self) -> &HostCache {
+        &self.host
+    }
+
+    pub(crate) fn namespace_name(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(crate) fn max_value_bytes(&self) -> usize {
+        self.max_value_bytes
+    }
+
+    fn cache(&self) -> PyResult<&larder::Cache> {
+        self.host.cache().map_err(of_start)
+    }
+}
+
+/// The default of larder for values, which a view encodes before larder sees them.
+const MAX_VALUE_BYTES: &str = "64MiB";
+
+fn built(namespace: &str, options: &[(String, String)]) -> Result<Builder, larder::BuildError> {
+    // A process of a server for Python has many brothers, and little to say at once.
+    let builder = larder::Cache::builder(namespace).redis_connections(1);
+    options.iter().try_fold(builder, |builder, (name, value)| builder.option(name, value))
+}
+
+#[pymethods]
+impl Cache {
+    /// Options are pairs of texts.
+    #[new]
+    fn new(namespace: String, options: Vec<(String, String)>) -> PyResult<Self> {
+        let max_value_bytes = options.iter().rfind(|(name, _)| name == "max_value_bytes");
+        let max_value_bytes = max_value_bytes.map_or(MAX_VALUE_BYTES, |(_, size)| size);
+        let max_value_bytes =
+            max_value_bytes.parse().map_or(usize::MAX, |larder_text::ByteSize(bytes)| bytes as usize);
+        let host = {
+            let namespace = namespace.clone();
+            HostCache::new(move || built(&namespace, &options))
+        };
+        Ok(Cache { host: host.map_err(|error| of_build(&error))?, namespace, max_value_bytes })
+    }
+
+    /// The name that this cache has in Redis.
+    #[getter]
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn _invalidate_tags(&self, tags: Vec<String>, soft: bool) -> PyResult<Call> {
+        let (cache, how) =
+            (self.cache()?.clone(), if soft { Invalidation::Soft } else { Invalidation::Hard });
+        Ok(self.reached(async move { cache.invalidate_tags(tags, how).await }))
+    }
+
+    fn _clear(&self) -> PyResult<Call> {
+        let cache = self.cache()?.clone();
+        Ok(self.reached(async move { cache.clear().await }))
+    }
+
+    fn _delete_matched(&self, pattern: String) -> PyResult<Call> {
+        let cache = self.cache()?.clone();
+        let deletion = async move { cache.delete_matched(&pattern).await };
+        Ok(Call::new(&self.host, deletion, |py, removed| {
+            let removed = removed.map_err(|error| of_cache(&error))?;
+            Ok((removed.existed, removed.reach.is_everywhere()).into_pyobject(py)?.into_any())
+        }))
+    }
+
+    fn _drain(&self, limit: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let (cache, limit) = (self.cache()?.clone(), time("limit", limit)?);
+        let drained = async move { cache.close(limit).await };
+        Ok(Call::new(&self.host, drained, |py, pending| Ok(pending.into_pyobject(py)?.into_any())))
+    }
+
+    /// The same at the exit of the interpreter, for a cache that was started.
+    fn _drain_at_exit(&self, py: Python<'_>, limit: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let limit = time("limit", limit)?;
+        py.detach(|| self.host.drain(limit)).map_err(|error| LarderError::new_err(error.to_string()))
+    }
+
+    /// Ends the cache of this process and its threads. Returns the number of invalidations that are lost.
+    #[pyo3(signature = (limit = None))]
+    fn close(&self, py: Python<'_>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        let limit = match limit {
+            Some(limit) => time("limit", limit)?,
+            None => Duration::from_secs(2),
+        };
+        py.detach(|| self.host.close(limit)).map_err(|error| LarderError::new_err(error.to_string()))
+    }
+
+    /// Turns the cache off or on.
+    fn set_enabled(&self, enabled: bool) -> PyResult<()> {
+        self.cache()?.set_enabled(enabled);
+        Ok(())
+    }
+
+    /// The coherence with other nodes.
+    fn coherence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let now = self.cache()?.coherence();
+        let dict = PyDict::new(py);
+        dict.set_item("mode", mode(now.mode))?;
+        dict.set_item("memory_trusted", now.memory_trusted)?;
+        dict.set_item("proof_age", now.proof_age.as_secs_f64())?;
+        dict.set_item("disconnected", now.disconnected.as_secs_f64())?;
+        dict.set_item("pending_invalidations", now.pending_invalidations)?;
+        Ok(dict)
+    }
+
+    /// The counters of this process.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.cache()?.stats();
+        let dict = PyDict::new(py);
+        dict.set_item("memory", tier(py, &stats.memory)?)?;
+        dict.set_item("redis", stats.redis.as_ref().map(|stats| tier(py, stats)).transpose()?)?;
+        for (name, count) in [
+            ("loads", stats.loads),
+            ("load_failures", stats.load_failures),
+            ("coalesced", stats.coalesced),
+            ("refused", stats.refused),
+            ("stale", stats.stale),
+        ] {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+}
+
+impl Cache {
+    fn reached(&self, call: impl Future<Output = Result<Reach, CacheError>> + Send + 'static) -> Call {
+        reached(&self.host, call)
+    }
+}
+
+/// A call that tells whether all nodes know of what it did.
+pub(crate) fn reached(
+    cache: &HostCache,
+    call: impl Future<Output = Result<Reach, CacheError>> + Send + 'static,
+) -> Call {
+    Call::new(cache, call, |py, reach| {
+        let reach = reach.map_err(|error| of_cache(&error))?;
+        Ok(reach.is_everywhere().into_pyobject(py)?.to_owned().into_any())
+    })
+}
+
+/// The name of a mode, as in the metrics of larder.
+fn mode(mode: CoherenceMode) -> &'static str {
+    match mode {
+        CoherenceMode::Memory => "memory",
+        CoherenceMode::Full => "full",
+        CoherenceMode::Lost => "lost",
+        CoherenceMode::Unsupported(_) => "unsupported",
+        CoherenceMode::Forked => "forked",
+        CoherenceMode::ShutDown => "shut down",
+        _ => "unknown",
+    }
+}
+
+fn tier<'py>(py: Python<'py>, stats: &TierStats) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, count) in [
+        ("hits", stats.hits),
+        ("misses", stats.misses),
+        ("errors", stats.errors),
+        ("unreadable", stats.unreadable),
+        ("evicted", stats.evicted),
+        ("expired", stats.expired),
+    ] {
+        dict.set_item(name, count)?;
+    }
+    dict.set_item("entries", stats.entries)?;
+    dict.set_item("bytes", stats.bytes)?;
+    dict.set_item("capacity", stats.capacity)?;
+    Ok(dict)
+}

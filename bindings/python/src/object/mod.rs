@@ -1,0 +1,163 @@
+//! Values: objects of Python and the bytes of them.
+
+mod read;
+mod write;
+
+use crate::raised::EncodeError;
+use larder_host::{HostCodec, HostValue, profile};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyNone, PyString};
+use std::ops::Deref;
+
+/// A value in the tiers, with an object of Python beside it.
+pub(crate) type Value = HostValue<Py<PyAny>>;
+
+/// The first byte of a private value whose rest is MessagePack: most small values need no pickle, and larder can add to numbers.
+const PLAIN: u8 = 0;
+/// The first byte of a private value whose rest is a pickle.
+const PICKLED: u8 = 1;
+
+/// The bytes of `None` in MessagePack.
+pub(crate) const NIL: &[u8] = &[0xc0];
+
+/// How a view reads and writes its values.
+pub(crate) struct Encoding {
+    pub(crate) codec: HostCodec,
+    /// Of a view with private values.
+    pickle: Option<Pickle>,
+    /// Whether all hits share one object, also one that can be changed.
+    shared: bool,
+    max_bytes: usize,
+}
+
+struct Pickle {
+    dumps: Py<PyAny>,
+    loads: Py<PyAny>,
+}
+
+/// The object of a value.
+pub(crate) enum Object<'py> {
+    Read(Bound<'py, PyAny>),
+    /// As if it were not there: it was signed for another key, or a class of it does not exist any more.
+    Unreadable,
+}
+
+impl Encoding {
+    pub(crate) fn message_pack(shared: bool, max_bytes: usize) -> Self {
+        Encoding { codec: HostCodec::message_pack(), pickle: None, shared, max_bytes }
+    }
+
+    pub(crate) fn pickle(py: Python<'_>, codec: HostCodec, shared: bool, max_bytes: usize) -> PyResult<Self> {
+        let module = py.import("pickle")?;
+        let pickle =
+            Pickle { dumps: module.getattr("dumps")?.unbind(), loads: module.getattr("loads")?.unbind() };
+        Ok(Encoding { codec, pickle: Some(pickle), shared, max_bytes })
+    }
+
+    pub(crate) fn is_private(&self) -> bool {
+        self.pickle.is_some()
+    }
+
+    /// The value of an object, for the entry of a key.
+    pub(crate) fn value(&self, key: &[u8], object: &Bound<'_, PyAny>) -> PyResult<Value> {
+        let Some(pickle) = &self.pickle else {
+            let bytes = write::message_pack(object, self.max_bytes).map_err(|error| refused(key, error))?;
+            return Ok(self.codec.value(key, bytes));
+        };
+        let mut payload = vec![PLAIN];
+        if is_plain(object)
+            && let Ok(bytes) = write::message_pack(object, self.max_bytes)
+        {
+            payload.extend_from_slice(&bytes);
+        } else {
+            payload[0] = PICKLED;
+            // The highest protocol of the oldest Python that the package runs on.
+            let pickled = pickle.dumps.bind(object.py()).call1((object, 5))?;
+            payload.extend_from_slice(pickled.cast::<PyBytes>()?.as_bytes());
+        }
+        Ok(self.codec.value(key, payload))
+    }
+
+    /// The object of a value that was found under a key.
+    pub(crate) fn object<'py>(
+        &self,
+        py: Python<'py>,
+        value: &impl Deref<Target = Value>,
+        key: &[u8],
+    ) -> PyResult<Object<'py>> {
+        if let Some(kept) = value.object() {
+            return Ok(Object::Read(kept.bind(py).clone()));
+        }
+        let Some(payload) = value.payload(key) else { return Ok(Object::Unreadable) };
+        let object = match self.read(py, payload) {
+            Ok(object) => object,
+            Err(error) => return unreadable(py, key, error),
+        };
+        if self.shared || is_immutable(&object) {
+            return Ok(Object::Read(value.keep(object.unbind()).bind(py).clone()));
+        }
+        Ok(Object::Read(object))
+    }
+
+    fn read<'py>(&self, py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        match &self.pickle {
+            None => read::message_pack(py, payload),
+            Some(pickle) => match payload.split_first() {
+                Some((&PICKLED, rest)) => pickle.loads.bind(py).call1((PyBytes::new(py, rest),)),
+                Some((&PLAIN, rest)) => read::message_pack(py, rest),
+                _ => Err(EncodeError::new_err("the value begins with no known byte")),
+            },
+        }
+    }
+
+    /// The MessagePack of a value if it has some.
+    pub(crate) fn plain<'v>(&self, value: &'v Value, key: &[u8]) -> Option<&'v [u8]> {
+        let payload = value.payload(key)?;
+        if self.is_private() { payload.strip_prefix(&[PLAIN]) } else { Some(payload) }
+    }
+
+    /// The value of a number, written without Python.
+    pub(crate) fn integer(&self, key: &[u8], number: i64) -> Value {
+        let mut encoder = profile::Encoder::new(self.max_bytes);
+        encoder.integer(number).expect("nine bytes are within every limit");
+        let bytes = encoder.finish().expect("it is one value");
+        let payload = if self.is_private() { [&[PLAIN], &bytes[..]].concat() } else { bytes };
+        self.codec.value(key, payload)
+    }
+}
+
+/// Whether MessagePack gives the same object back, of the same type.
+fn is_plain(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyString>() || is_immutable(object)
+}
+
+/// Whether all callers may have the same object.
+fn is_immutable(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyString>()
+        || object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyBytes>()
+        || object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyBool>()
+        || object.is_exact_instance_of::<PyNone>()
+}
+
+/// A value that cannot be read is a miss, and the log says so. An interruption is none.
+fn unreadable<'py>(py: Python<'py>, key: &[u8], error: PyErr) -> PyResult<Object<'py>> {
+    if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
+        return Err(error);
+    }
+    let logger = py.import("logging")?.call_method1("getLogger", ("larder_cache",))?;
+    let key = String::from_utf8_lossy(key);
+    logger.call_method1("warning", ("the value of key %r cannot be read: %r", &*key, error.value(py)))?;
+    Ok(Object::Unreadable)
+}
+
+fn refused(key: &[u8], error: write::WriteError) -> PyErr {
+    let key = String::from_utf8_lossy(key);
+    match error {
+        write::WriteError::Refused(refused) => {
+            EncodeError::new_err(format!("the value of key {key:?} cannot be written: {refused}"))
+        }
+        write::WriteError::Raised(raised) => raised,
+    }
+}

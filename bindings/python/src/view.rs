@@ -1,0 +1,378 @@
+//! A view: hits are answered here, everything else is a call that the modules in Python wait for.
+
+use crate::cache::{Cache, reached};
+use crate::call::Call;
+use crate::key::bytes_of;
+use crate::lease::{BulkKeys, Lease, bulk_answer};
+use crate::object::{Encoding, NIL, Object, Value};
+use crate::options::Options;
+use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_key, of_start};
+use larder::{CacheError, Fetched, Leased, Removal, Update};
+use larder_host::{HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, profile};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Values of one kind.
+#[pyclass(frozen, subclass, module = "larder_cache")]
+pub(crate) struct View {
+    view: HostView<Py<PyAny>, PyErr>,
+    encoding: Arc<Encoding>,
+}
+
+type NativeView = larder::View<[u8], Value, PyErr>;
+
+/// How many times larger than its bytes an object is that is kept, where only those that cannot change are.
+const IMMUTABLE_FACTOR: u32 = 1;
+
+impl View {
+    fn native(&self) -> PyResult<&NativeView> {
+        self.view.get().map_err(of_start)
+    }
+
+    /// The value in memory, if it is there and can be read.
+    fn find<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(found) = self.native()?.hit(key) else { return Ok(None) };
+        match self.encoding.object(py, &found, key)? {
+            Object::Read(object) => Ok(Some(object)),
+            Object::Unreadable => Ok(None),
+        }
+    }
+
+    /// A call of the native view with one key.
+    fn call<R, F>(
+        &self,
+        key: &Bound<'_, PyAny>,
+        call: impl FnOnce(NativeView, Vec<u8>) -> F,
+        answer: impl for<'py> FnOnce(Python<'py>, R) -> PyResult<Bound<'py, PyAny>> + Send + 'static,
+    ) -> PyResult<Call>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        let (view, key) = (self.native()?.clone(), bytes_of(key)?.into_owned());
+        Ok(Call::new(self.view.cache(), call(view, key), answer))
+    }
+
+    /// Several keys, each once.
+    fn keys(&self, keys: &Bound<'_, PyAny>) -> PyResult<Arc<BulkKeys>> {
+        let (mut bytes, mut objects) = (Vec::new(), HashMap::new());
+        for key in keys.try_iter()? {
+            let key = key?;
+            let own = bytes_of(&key)?.into_owned();
+            if objects.insert(own.clone(), key.unbind()).is_none() {
+                bytes.push(own);
+            }
+        }
+        Ok(Arc::new(BulkKeys { bytes, objects, encoding: self.encoding.clone() }))
+    }
+}
+
+#[pymethods]
+impl View {
+    /// `keys` are those that sign private values, which only a view with pickle has.
+    #[new]
+    #[pyo3(signature = (cache, name, schema, shared, keys, options))]
+    fn new(
+        py: Python<'_>,
+        cache: &Cache,
+        name: String,
+        schema: (String, u32),
+        shared: bool,
+        keys: Option<Vec<Vec<u8>>>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let (schema, number) = schema;
+        check_name(&name)?;
+        check_schema(&schema)?;
+        let (policy, tags) = {
+            let options = Options::of(Some(options))?;
+            (options.policy, options.tags)
+        };
+        let encoding = match keys {
+            None => Encoding::message_pack(shared, cache.max_value_bytes()),
+            Some(keys) => {
+                let signer = Signer::new(keys).map_err(of_key)?;
+                let shown = format!("{schema}/{number}");
+                let signed = SignedView { namespace: cache.namespace_name(), view: &name, schema: &shown };
+                let codec = HostCodec::private(PrivateFormat::Pickle, &signer, signed);
+                Encoding::pickle(py, codec, shared, cache.max_value_bytes())?
+            }
+        };
+        if encoding.is_private() && options.contains("negative_ttl")? {
+            return Err(OptionError::new_err("negative_ttl needs a view whose codec is 'messagepack'"));
+        }
+        let (codec, objects) = (
+            encoding.codec.clone(),
+            if shared { Objects::kept() } else { Objects::Kept { factor: IMMUTABLE_FACTOR } },
+        );
+        let is_private = encoding.is_private();
+        let view = cache.host().view(move |cache| {
+            let view = codec.view(cache, &name, (&schema, number), objects).with_policy(policy);
+            let view = tags.iter().fold(view, |view: NativeView, tag| view.with_tag(tag));
+            if is_private { view } else { view.with_negative(is_none) }
+        });
+        Ok(View { view: view.map_err(|error| of_build(&error))?, encoding: Arc::new(encoding) })
+    }
+
+    /// The value in memory, or `default`: never waits.
+    #[pyo3(signature = (key, default = None))]
+    fn hit<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.find(py, &bytes_of(key)?)?.or(default))
+    }
+
+    /// A call that results in the value, or in `default`.
+    fn _read(&self, key: &Bound<'_, PyAny>, default: Py<PyAny>) -> PyResult<Call> {
+        let encoding = self.encoding.clone();
+        let own = bytes_of(key)?.into_owned();
+        let read = |view: NativeView, key: Vec<u8>| async move { view.read(&key[..]).await };
+        self.call(key, read, move |py, found: Option<Fetched<Value>>| {
+            let Some(found) = found else { return Ok(default.into_bound(py)) };
+            match encoding.object(py, &found, &own)? {
+                Object::Read(object) => Ok(object),
+                Object::Unreadable => Ok(default.into_bound(py)),
+            }
+        })
+    }
+
+    /// A call that results in a dictionary of the values that are there.
+    fn _read_many(&self, keys: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let (view, keys) = (self.native()?.clone(), self.keys(keys)?);
+        let read = {
+            let keys = keys.clone();
+            async move { view.read_multi(keys.bytes.iter().map(Vec::as_slice)).await }
+        };
+        Ok(Call::new(self.view.cache(), read, move |py, found| Ok(keys.dict(py, found)?.into_any())))
+    }
+
+    /// A call that results in the value, or in a [`Lease`].
+    #[pyo3(signature = (key, options = None))]
+    fn _lease(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
+        let options = Options::of(options)?;
+        let (encoding, cache) = (self.encoding.clone(), self.view.cache().clone());
+        let own = bytes_of(key)?.into_owned();
+        let is_readable = {
+            let (encoding, own) = (encoding.clone(), own.clone());
+            move |found: &Fetched<Value>| !encoding.is_private() || found.payload(&own).is_some()
+        };
+        let lease = |view: NativeView, key: Vec<u8>| async move {
+            let fetch = |refresh| {
+                let fetch = options
+                    .tags
+                    .iter()
+                    .fold(view.fetch(&key[..]).policy(options.policy), |fetch, tag| fetch.tag(tag));
+                if refresh { fetch.refresh() } else { fetch }
+            };
+            match fetch(options.refresh).lease().await {
+                // Somebody has moved a signed value: it is loaded anew.
+                Ok(Leased::Hit(found)) if !is_readable(&found) => fetch(true).lease().await,
+                leased => leased,
+            }
+        };
+        self.call(key, lease, move |py, leased| match leased {
+            Ok(Leased::Hit(found)) => match encoding.object(py, &found, &own)? {
+                Object::Read(object) => Ok(object),
+                Object::Unreadable => Ok(py.NotImplemented().into_bound(py)),
+            },
+            Ok(Leased::Lead(lease)) => {
+                Ok(Bound::new(py, Lease::new(lease, own, encoding, cache))?.into_any())
+            }
+            Err(error) => Err(of_fetch(py, &error)),
+        })
+    }
+
+    /// A call that results in a dictionary, or in the right to load some of its keys.
+    #[pyo3(signature = (keys, options = None))]
+    fn _lease_many(&self, keys: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
+        let options = Options::of(options)?;
+        let (view, keys) = (self.native()?.clone(), self.keys(keys)?);
+        let lease = {
+            let keys = keys.clone();
+            async move {
+                let fetch = view.fetch_multi(keys.bytes.iter().map(Vec::as_slice)).policy(options.policy);
+                options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag)).lease().await
+            }
+        };
+        let cache = self.view.cache().clone();
+        Ok(Call::new(self.view.cache(), lease, move |py, leased| bulk_answer(py, leased, keys, cache)))
+    }
+
+    #[pyo3(signature = (key, value, options = None))]
+    fn _write(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Call> {
+        let options = Options::of(options)?.for_write();
+        let (view, key) = (self.native()?.clone(), bytes_of(key)?.into_owned());
+        let value = self.encoding.value(&key, value)?;
+        Ok(reached(self.view.cache(), async move { view.write_with(&key[..], value, &options).await }))
+    }
+
+    #[pyo3(signature = (values, options = None))]
+    fn _write_many(&self, values: &Bound<'_, PyDict>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
+        let options = Options::of(options)?.for_write();
+        let view = self.native()?.clone();
+        let mut encoded = Vec::with_capacity(values.len());
+        for (key, value) in values {
+            let key = bytes_of(&key)?.into_owned();
+            let value = self.encoding.value(&key, &value)?;
+            encoded.push((key, value));
+        }
+        Ok(reached(self.view.cache(), async move {
+            let (keys, values): (Vec<_>, Vec<_>) = encoded.into_iter().unzip();
+            let values =
+                keys.iter().map(Vec::as_slice).zip(values).map(|(key, value)| (key, value, options.clone()));
+            view.write_multi_with(values).await
+        }))
+    }
+
+    /// A call that results in whether it stored the value.
+    #[pyo3(signature = (key, value, options = None))]
+    fn _add(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Call> {
+        let options = Options::of(options)?.for_write();
+        let value = self.encoding.value(&bytes_of(key)?, value)?;
+        let add =
+            |view: NativeView, key: Vec<u8>| async move { view.add_with(&key[..], value, &options).await };
+        self.call(key, add, of_result)
+    }
+
+    fn _delete(&self, key: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let delete = |view: NativeView, key: Vec<u8>| async move { view.delete(&key[..]).await };
+        self.call(key, delete, of_removal)
+    }
+
+    fn _expire(&self, key: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let expire = |view: NativeView, key: Vec<u8>| async move { view.expire(&key[..]).await };
+        self.call(key, expire, of_removal)
+    }
+
+    /// A call that results in how many were there, and whether all nodes know.
+    fn _delete_many(&self, keys: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let (view, keys) = (self.native()?.clone(), self.keys(keys)?);
+        let deletion = async move { view.delete_multi(keys.bytes.iter().map(Vec::as_slice)).await };
+        Ok(Call::new(self.view.cache(), deletion, |py, removed| {
+            let removed = removed.map_err(|error| of_cache(&error))?;
+            let existed = removed.existed.iter().filter(|existed| **existed).count();
+            (existed, removed.reach.is_everywhere()).into_bound_py_any(py)
+        }))
+    }
+
+    /// A call that removes the value and results in it, or in `default`.
+    fn _take(&self, key: &Bound<'_, PyAny>, default: Py<PyAny>) -> PyResult<Call> {
+        let encoding = self.encoding.clone();
+        let own = bytes_of(key)?.into_owned();
+        let take = |view: NativeView, key: Vec<u8>| async move { view.take(&key[..]).await };
+        self.call(key, take, move |py, taken: Result<Option<Fetched<Value>>, CacheError>| {
+            let Some(found) = taken.map_err(|error| of_cache(&error))? else {
+                return Ok(default.into_bound(py));
+            };
+            match encoding.object(py, &found, &own)? {
+                Object::Read(object) => Ok(object),
+                Object::Unreadable => Ok(default.into_bound(py)),
+            }
+        })
+    }
+
+    /// A call that gives a value another lifetime and results in whether it was there.
+    #[pyo3(signature = (key, options = None))]
+    fn _touch(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
+        let policy = Options::of(options)?.policy;
+        let touch = |view: NativeView, key: Vec<u8>| async move { view.touch(&key[..], policy).await };
+        self.call(key, touch, of_result)
+    }
+
+    /// A call that results in the seconds for which a value is fresh, or in `None`.
+    fn _ttl(&self, key: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let ttl = |view: NativeView, key: Vec<u8>| async move { view.ttl(&key[..]).await };
+        self.call(key, ttl, |py, ttl: Option<std::time::Duration>| {
+            ttl.map(|ttl| ttl.as_secs_f64()).into_bound_py_any(py)
+        })
+    }
+
+    /// A call that adds to a number, and results in the sum. Without a value it stores `initial`, if there is one, and results
+    /// in `None` otherwise. A value that is no number, or too large a sum, is `False`.
+    #[pyo3(signature = (key, by, initial = None, options = None))]
+    fn _increment(
+        &self,
+        key: &Bound<'_, PyAny>,
+        by: i64,
+        initial: Option<i64>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Call> {
+        let options = Options::of(options)?.for_write();
+        let (encoding, own) = (self.encoding.clone(), bytes_of(key)?.into_owned());
+        let sum_of = {
+            let (encoding, own) = (encoding.clone(), own.clone());
+            move |value: &Value| profile::integer(encoding.plain(value, &own)?)
+        };
+        let reading = sum_of.clone();
+        let change = move |found: Option<&Value>| match (found, initial) {
+            (None, Some(initial)) => Update::PutWith(encoding.integer(&own, initial), options.clone()),
+            (None, None) => Update::Keep,
+            (Some(value), _) => match sum_of(value).and_then(|number| number.checked_add(by)) {
+                Some(sum) => Update::Put(encoding.integer(&own, sum)),
+                None => Update::Keep,
+            },
+        };
+        let update = |view: NativeView, key: Vec<u8>| async move { view.update(&key[..], change).await };
+        self.call(key, update, move |py, updated| {
+            let updated = updated.map_err(|error: CacheError| of_cache(&error))?;
+            match (updated.changed, updated.value) {
+                (true, Some(found)) => reading(&found).into_bound_py_any(py),
+                (_, None) => Ok(py.None().into_bound(py)),
+                (false, Some(_)) => false.into_bound_py_any(py),
+            }
+        })
+    }
+}
+
+/// Refuses a name that larder would panic about.
+fn check_name(name: &str) -> PyResult<()> {
+    if name.is_empty() || name.contains([':', '/']) {
+        return Err(OptionError::new_err(format!(
+            "the name of a view is {name:?}; it must be a name without ':' and '/'"
+        )));
+    }
+    Ok(())
+}
+
+/// The same for the name of a schema.
+fn check_schema(name: &str) -> PyResult<()> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if !(1..=64).contains(&name.len()) || !name.bytes().all(is_allowed) {
+        return Err(OptionError::new_err(format!(
+            "the name of a schema is {name:?}; it must have 1 to 64 of the ASCII letters, digits and _-."
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a value is `None`. Of views whose values are MessagePack.
+fn is_none(value: &Value) -> bool {
+    value.payload(&[]) == Some(NIL)
+}
+
+fn of_result(py: Python<'_>, result: Result<bool, CacheError>) -> PyResult<Bound<'_, PyAny>> {
+    result.map_err(|error| of_cache(&error))?.into_bound_py_any(py)
+}
+
+/// Whether a value was there, and whether all nodes know that it is removed.
+fn of_removal(py: Python<'_>, removed: Result<Removal, CacheError>) -> PyResult<Bound<'_, PyAny>> {
+    let removed = removed.map_err(|error| of_cache(&error))?;
+    let answer = PyTuple::new(py, [removed.existed, removed.reach.is_everywhere()])?;
+    Ok(answer.into_any())
+}

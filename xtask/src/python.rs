@@ -1,0 +1,77 @@
+//! The tests of the package for Python: with the library of the test build, and packages of PyPI in the target folder.
+
+use crate::stages::number_before;
+use crate::workspace::{files_below, root, target};
+use anyhow::{Context, Result, bail};
+use larder_process::find_program;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The folder of the package.
+const SOURCE: &str = "bindings/python";
+/// The folder below the target folder where the packages of PyPI are.
+pub(crate) const LIBRARIES: &str = "python";
+
+/// Runs the tests, and prints their output. Returns how many passed, and those that were skipped.
+pub(crate) fn run() -> Result<(u64, Vec<String>)> {
+    let libraries = target().join(LIBRARIES);
+    if find_program("python3").is_none() || !libraries.join("installed").is_file() {
+        return Ok((0, vec!["the tests of the package for Python: run `cargo xtask install`".to_owned()]));
+    }
+    let package = stage()?;
+    let path = std::env::join_paths([package, libraries.join("packages")])?;
+    let mut child = Command::new("python3")
+        .args(["-m", "pytest", "-p", "no:cacheprovider", "-rs"])
+        .current_dir(root().join(SOURCE))
+        .env("PYTHONPATH", path)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("LARDER_PEER", target().join("debug/examples/peer"))
+        .env("LARDER_DJANGO_TESTS", libraries.join("django/tests"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run python3")?;
+    let (mut passed, mut skipped) = (0, Vec::new());
+    for line in BufReader::new(child.stdout.take().expect("stdout is piped")).lines() {
+        let line = line?;
+        println!("{line}");
+        passed = passed.max(number_before(&line, " passed"));
+        skipped.extend(line.strip_prefix("SKIPPED ").map(str::to_owned));
+    }
+    if child.wait()?.success() {
+        Ok((passed, skipped))
+    } else {
+        bail!("tests of the package for Python failed")
+    }
+}
+
+/// The package as an installation has it: its modules, with the library beside them.
+fn stage() -> Result<PathBuf> {
+    let folder = target().join(LIBRARIES).join("package");
+    match std::fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", folder.display()));
+        }
+        _ => {}
+    }
+    let modules = root().join(SOURCE).join("python");
+    for file in files_below(&modules, "").into_iter().filter(|file| !is_built(file)) {
+        let below = file.strip_prefix(&modules).expect("it is below").to_owned();
+        copy(&file, &folder.join(below))?;
+    }
+    copy(&target().join("debug/lib_core.so"), &folder.join("larder_cache/_core.abi3.so"))?;
+    Ok(folder)
+}
+
+/// Whether Python or an editable installation has made the file.
+fn is_built(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "pyc" || ending == "so")
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let folder = to.parent().context("a file has a folder")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let copied = std::fs::copy(from, to);
+    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display())).map(drop)
+}
