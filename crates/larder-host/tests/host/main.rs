@@ -1,6 +1,7 @@
 //! The promises of the crate, over real servers and in processes that fork.
 
 mod calls;
+mod corpus;
 mod forks;
 mod values;
 
