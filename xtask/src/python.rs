@@ -27,7 +27,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
         .env("PYTHONPATH", path)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("LARDER_PEER", target().join("debug/examples/peer"))
-        .env("LARDER_DJANGO_TESTS", libraries.join("django/tests"))
+        .env("LARDER_DJANGO_TESTS", tests_of(&libraries, "django-")?)
+        .env("LARDER_FLASK_CACHING_TESTS", tests_of(&libraries, "flask_caching-")?)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -44,6 +45,16 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     } else {
         bail!("tests of the package for Python failed")
     }
+}
+
+/// The tests of a framework, in its source distribution.
+fn tests_of(libraries: &Path, prefix: &str) -> Result<PathBuf> {
+    let sources = libraries.join("sources");
+    let listed = std::fs::read_dir(&sources).with_context(|| format!("cannot list {}", sources.display()))?;
+    let mut folders =
+        listed.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let folder = folders.next().with_context(|| format!("{} has no {prefix}…", sources.display()))?;
+    Ok(folder.path().join("tests"))
 }
 
 /// The package as an installation has it: its modules, with the library beside them.

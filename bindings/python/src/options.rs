@@ -86,8 +86,12 @@ pub(crate) fn time_options() -> Vec<&'static str> {
 
 /// Tags: an iterable of text. One text alone would be taken for its letters.
 fn tags(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
-    if value.is_instance_of::<PyString>() {
-        return Err(OptionError::new_err("tags is a text; it must be a list of texts"));
-    }
-    value.try_iter()?.map(|tag| tag?.extract()).collect()
+    let tags = match value.try_iter() {
+        Ok(tags) if !value.is_instance_of::<PyString>() => tags.map(|tag| tag?.extract()).collect(),
+        _ => Err(OptionError::new_err("")),
+    };
+    tags.map_err(|_: PyErr| {
+        let shown = value.repr().map_or_else(|_| "?".to_owned(), |shown| shown.to_string());
+        OptionError::new_err(format!("tags is {shown}; it must be a list of texts"))
+    })
 }

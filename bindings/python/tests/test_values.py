@@ -197,7 +197,9 @@ def test_class_that_does_not_exist_any_more_is_a_miss(make_cache, monkeypatch, c
         ({"ttl": -1}, "ttl is -1"),
         ({"ttl": "5 parsecs"}, "5 parsecs"),
         ({"tll": 1}, 'no option "tll"'),
-        ({"tags": "fruit"}, "a list of texts"),
+        ({"tags": "fruit"}, "tags is 'fruit'; it must be a list of texts"),
+        ({"tags": 7}, "tags is 7; it must be"),
+        ({"tags": ["fruit", 3]}, "it must be a list of texts"),
     ],
 )
 def test_wrong_option_of_a_view_names_it(memory, words, part):
