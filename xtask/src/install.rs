@@ -47,7 +47,7 @@ struct Libraries {
     source: &'static str,
     /// The folder below the target folder that they are installed in.
     folder: &'static str,
-    /// The manifest and the lock file, or files that list every version.
+    /// The manifest and the lock file; the last one lists every version.
     manifests: &'static [&'static str],
     /// Installs what the manifests in this folder require, in this folder.
     install: fn(&Path) -> Result<()>,
@@ -70,8 +70,14 @@ const LIBRARIES: &[Libraries] = &[
     Libraries {
         source: "bindings/python/tests",
         folder: crate::python::LIBRARIES,
-        manifests: &["sources.txt", "requirements.txt"],
-        install: pip_with_sources,
+        manifests: &["requirements.txt"],
+        install: pip,
+    },
+    Libraries {
+        source: "bindings/python/tests",
+        folder: crate::python::SOURCES,
+        manifests: &["sources.txt"],
+        install: pip_sources,
     },
     Libraries {
         source: "crates/larder-server/tests/client_libraries/node",
@@ -108,19 +114,16 @@ pub(crate) fn install() -> Result<()> {
 }
 
 impl Libraries {
-    /// Installs the libraries into an empty folder, unless the file `installed` there has the text of the manifests: it is
+    /// Installs the libraries into an empty folder, unless the file `installed` there is a copy of the lock file: it is
     /// written last.
     fn install_if_changed(&self) -> Result<()> {
         let (source, folder) = (root().join(self.source), target().join(self.folder));
-        let mut required = Vec::new();
-        for file in self.manifests {
-            let path = source.join(file);
-            required.extend(std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
-        }
+        let lock = source.join(self.manifests[self.manifests.len() - 1]);
+        let required = std::fs::read(&lock).with_context(|| format!("cannot read {}", lock.display()))?;
         if std::fs::read(folder.join("installed")).is_ok_and(|installed| installed == required) {
             return Ok(());
         }
-        eprintln!("installing the libraries of {}", source.display());
+        eprintln!("installing the libraries of {}", lock.display());
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("cannot remove {}", folder.display()));
@@ -148,9 +151,8 @@ fn pip(folder: &Path) -> Result<()> {
     run("pip", pip.current_dir(folder))
 }
 
-/// The packages, and the source distributions in `sources.txt`, which have the tests of the frameworks.
-fn pip_with_sources(folder: &Path) -> Result<()> {
-    pip(folder)?;
+/// The source distributions in `sources.txt`, unpacked.
+fn pip_sources(folder: &Path) -> Result<()> {
     let mut download = Command::new("python3");
     download.args([
         "-m",
@@ -166,7 +168,7 @@ fn pip_with_sources(folder: &Path) -> Result<()> {
     let archives = std::fs::read_dir(folder.join("archives")).context("pip has downloaded nothing")?;
     for archive in archives {
         let mut unpack = Command::new("python3");
-        unpack.args(["-m", "tarfile", "--extract"]).arg(archive?.path()).arg("sources").current_dir(folder);
+        unpack.args(["-m", "tarfile", "--extract"]).arg(archive?.path()).current_dir(folder);
         run("python3 -m tarfile", &mut unpack)?;
     }
     Ok(())

@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 const SOURCE: &str = "bindings/python";
 /// The folder below the target folder where the packages of PyPI are.
 pub(crate) const LIBRARIES: &str = "python";
+/// The folder there with the source distributions of frameworks, which have their tests.
+pub(crate) const SOURCES: &str = "python-sources";
 
 /// Runs the tests, and prints their output. Returns how many passed, and those that were skipped.
 pub(crate) fn run() -> Result<(u64, Vec<String>)> {
@@ -27,8 +29,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
         .env("PYTHONPATH", path)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("LARDER_PEER", target().join("debug/examples/peer"))
-        .env("LARDER_DJANGO_TESTS", tests_of(&libraries, "django-")?)
-        .env("LARDER_FLASK_CACHING_TESTS", tests_of(&libraries, "flask_caching-")?)
+        .env("LARDER_DJANGO_TESTS", tests_of("django-")?)
+        .env("LARDER_FLASK_CACHING_TESTS", tests_of("flask_caching-")?)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -48,12 +50,13 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
 }
 
 /// The tests of a framework, in its source distribution.
-fn tests_of(libraries: &Path, prefix: &str) -> Result<PathBuf> {
-    let sources = libraries.join("sources");
+fn tests_of(prefix: &str) -> Result<PathBuf> {
+    let sources = target().join(SOURCES);
     let listed = std::fs::read_dir(&sources).with_context(|| format!("cannot list {}", sources.display()))?;
     let mut folders =
         listed.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    let folder = folders.next().with_context(|| format!("{} has no {prefix}…", sources.display()))?;
+    let missing = || format!("{} has no {prefix}…: run `cargo xtask install`", sources.display());
+    let folder = folders.next().with_context(missing)?;
     Ok(folder.path().join("tests"))
 }
 
