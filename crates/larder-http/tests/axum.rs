@@ -128,7 +128,11 @@ async fn nested_routers_that_share_a_cache_share_no_responses() {
                 format!("larder; fwd=uri-miss; stored {name}"),
                 "{target}"
             );
-            assert_eq!(answered(&service, &target).await, format!("larder; hit; ttl=60 {name}"), "{target}");
+            let hit = answered(&service, &target).await;
+            assert!(
+                hit.starts_with("larder; hit; ttl=") && hit.ends_with(&format!(" {name}")),
+                "{target}: {hit}"
+            );
         }
     }
     // Purges and unsafe methods name the URI as the client sends it.
