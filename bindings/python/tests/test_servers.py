@@ -185,7 +185,7 @@ def test_worker_that_stops_replays_what_is_queued(serve, own_redis, namespace):
     assert server.call("set", "k", "queued")[1] == "False"
     stopping = threading.Thread(target=server.stop)
     stopping.start()
-    time.sleep(0.5)
+    time.sleep(0.3)
     own_redis.socket = str(Path(own_redis.socket).rename(path))
     stopping.join(30)
     eventually("the value is gone", lambda: stored() is None, seconds=5)

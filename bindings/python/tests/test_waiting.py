@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -158,19 +159,42 @@ def test_loader_that_fetches_its_own_key_raises(cache):
         view.fetch_many(["a"], lambda keys: {"a": view.fetch("a", lambda: 1)})
 
 
+def test_task_that_a_loader_leaves_behind_may_fetch_its_key(cache):
+    view = cache.view("value")
+
+    async def run():
+        ended = asyncio.Event()
+
+        async def later():
+            await ended.wait()
+            return await view.afetch("k", lambda: 2, refresh=True)
+
+        left_behind = []
+
+        async def load():
+            left_behind.append(asyncio.create_task(later()))
+            return 1
+
+        assert await view.afetch("k", load) == 1
+        ended.set()
+        assert await left_behind[0] == 2
+
+    asyncio.run(run())
+
+
 def test_loads_that_exceed_their_time_end_for_others(cache):
     view, began = cache.view("value"), threading.Event()
 
     def slow():
         began.set()
-        time.sleep(0.5)
+        time.sleep(2.5)
         return "late"
 
-    leader = threading.Thread(target=lambda: view.fetch("k", slow, hard_timeout=0.1))
+    leader = threading.Thread(target=lambda: view.fetch("k", slow, hard_timeout=1))
     leader.start()
     began.wait()
     with pytest.raises(larder_cache.LoadTimeout):
-        view.fetch("k", lambda: 1, hard_timeout=0.1)
+        view.fetch("k", lambda: 1, hard_timeout=1)
     leader.join()
     assert view.get("k") is None
 
@@ -225,6 +249,35 @@ def test_signal_ends_a_blocked_fetch(own_redis):
     # The fetch ends within 200 ms; the interpreter then gives pending work up to two seconds, of which there is none.
     assert time.monotonic() - began < 5
     assert b"KeyboardInterrupt" in stderr
+
+
+def test_stopped_redis_holds_up_a_call_for_two_timeouts(own_redis, namespace):
+    cache = larder_cache.Cache(namespace, ttl=60, redis=own_redis.url, redis_timeout=0.3)
+    view = cache.view("value")
+    view.set("k", 1)
+    own_redis.pause()
+    for call in (lambda: view.get("other"), lambda: view.fetch("third", lambda: 3), lambda: view.set("k", 2)):
+        began = time.monotonic()
+        call()
+        assert time.monotonic() - began < 2 * 0.3 + 2
+    cache.close(0.1)
+
+
+def test_process_has_three_connections_and_two_threads(own_redis, namespace):
+    threads = len(os.listdir("/proc/self/task"))
+    cache = larder_cache.Cache(namespace, ttl=60, redis=own_redis.url)
+    view = cache.view("value")
+    assert len(os.listdir("/proc/self/task")) == threads
+    for number in range(100):
+        view.set(number, number)
+        view.get(number)
+    # Its own connection is one of the list.
+    clients = own_redis.command("CLIENT", "LIST").decode().strip().splitlines()
+    assert len(clients) == 3 + 1, clients
+    names = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
+    assert len([name for name in names if name.startswith("larder-")]) >= 2
+    assert len(names) == threads + 2
+    cache.close(1)
 
 
 def test_program_that_ends_while_calls_are_under_way_does_not_crash(redis_server):

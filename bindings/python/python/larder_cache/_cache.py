@@ -67,7 +67,7 @@ class Cache(_core.Cache):
             raise OptionError(f"codec is {codec!r}; it must be 'messagepack' or 'pickle'")
         if (codec == "pickle") != (keys is not None):
             raise OptionError("codec 'pickle' needs keys, with which its values are signed, and no other codec has keys")
-        return View(self, name, schema or (name, 1), shared, None if keys is None else list(keys), options)
+        return View(self, name, _schema(name, schema), shared, _secrets(keys), options)
 
     def cached(self, **options: Any) -> Callable[[F], F]:
         """Caches a function by its arguments, in a view named after it. See :meth:`View.cached`.
@@ -130,6 +130,25 @@ def _list(tags: Iterable[str]) -> list[str]:
     if isinstance(tags, str):
         raise OptionError(f"tags is {tags!r}; it must be a list of texts")
     return list(tags)
+
+
+def _schema(view: str, schema: Any) -> Schema:
+    match schema:
+        case None:
+            return view, 1
+        case (str(name), int(number)) if 0 <= number < 2**32 and number is not True and number is not False:
+            return name, number
+    raise OptionError(f"schema is {schema!r}; it must be a name and a number from 0 to 2^32 - 1, as in ('product', 3)")
+
+
+def _secrets(keys: Iterable[bytes] | None) -> list[bytes] | None:
+    """The keys of a view. The message has none of them."""
+    if keys is None:
+        return None
+    secrets = [] if isinstance(keys, (str, bytes)) else list(keys)
+    if isinstance(keys, (str, bytes)) or not all(isinstance(key, bytes) for key in secrets):
+        raise OptionError(f"keys is of type {type(keys).__name__}; it must be a list of bytes")
+    return secrets
 
 
 def _text(name: str, value: Any) -> str:

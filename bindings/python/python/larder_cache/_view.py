@@ -21,8 +21,16 @@ T = TypeVar("T")
 #: A cache by its identity, the name of a view, and a key.
 Loading = tuple[int, str, bytes]
 
-#: The keys that the present caller loads, each with its view.
-_loading: ContextVar[frozenset[Loading]] = ContextVar("larder_loading", default=frozenset())
+
+class _Leading:
+    """A loader that runs. Tasks and threads that it starts have its context, also after its end."""
+
+    def __init__(self, keys: tuple[Loading, ...]) -> None:
+        self.keys = frozenset(keys)
+
+
+#: The loaders around the present caller, the outermost first.
+_leading: ContextVar[tuple[_Leading, ...]] = ContextVar("larder_leading", default=())
 
 _MISSED = object()
 #: Values that cannot be read are loaded anew; this stands for one.
@@ -96,7 +104,7 @@ class View(_core.View):
         if not isinstance(leased, Load):
             return leased
         try:
-            with _leading(own):
+            with _lead(own):
                 value = loader(leased) if with_load else loader()
         except Exception as raised:
             return wait(self.cache, leased._fail(raised))
@@ -132,7 +140,7 @@ class View(_core.View):
         if not isinstance(leased, Load):
             return leased
         try:
-            with _leading(own):
+            with _lead(own):
                 value = loader(leased) if with_load else loader()
                 if inspect.isawaitable(value):
                     value = await value
@@ -160,7 +168,7 @@ class View(_core.View):
         while isinstance(leased, BulkLoad):
             wanted = leased.keys
             try:
-                with _leading(*map(self._own, wanted)):
+                with _lead(*map(self._own, wanted)):
                     values = loader(wanted, leased) if with_load else loader(wanted)
                 values = dict(values)
             except Exception as raised:
@@ -179,7 +187,7 @@ class View(_core.View):
         while isinstance(leased, BulkLoad):
             wanted = leased.keys
             try:
-                with _leading(*map(self._own, wanted)):
+                with _lead(*map(self._own, wanted)):
                     values = loader(wanted, leased) if with_load else loader(wanted)
                     if inspect.isawaitable(values):
                         values = await values
@@ -319,7 +327,7 @@ class View(_core.View):
     def _own(self, key: Any) -> Loading:
         """The key as the loads of this caller know it. Raises if it is being loaded."""
         own = (id(self.cache), self.name, key_bytes(key))
-        if own in _loading.get():
+        if any(own in leading.keys for leading in _leading.get()):
             raise RecursiveLoad(f"the loader of key {key!r} of view {self.name!r} fetches that key: it would wait for itself")
         return own
 
@@ -334,12 +342,14 @@ KEEP = _Keep()
 
 
 @contextlib.contextmanager
-def _leading(*keys: Loading) -> Iterator[None]:
-    token = _loading.set(_loading.get().union(keys))
+def _lead(*keys: Loading) -> Iterator[None]:
+    leading = _Leading(keys)
+    token = _leading.set((*_leading.get(), leading))
     try:
         yield
     finally:
-        _loading.reset(token)
+        _leading.reset(token)
+        leading.keys = frozenset()
 
 
 def _sum(key: Any, result: Any) -> int | None:
