@@ -157,6 +157,13 @@ def test_counter_that_is_none_is_refused(view):
     assert view.get("k") == 2**63 - 1
 
 
+def test_counter_in_a_cache_of_tiny_values_is_refused_or_counts(make_cache):
+    view = make_cache(max_value_bytes=1).view("value")
+    assert view.incr("small", initial=5) == 5
+    with pytest.raises(larder_cache.EncodeError, match="1"):
+        view.incr("large", initial=2**40)
+
+
 def test_private_counter_counts(make_cache):
     view = make_cache().view("value", codec="pickle", keys=[b"k" * 16])
     view.set("k", 1)

@@ -20,6 +20,9 @@ const PICKLED: u8 = 1;
 /// The bytes of `None` in MessagePack.
 pub(crate) const NIL: &[u8] = &[0xc0];
 
+/// The longest integer in MessagePack, with its head.
+const MAX_INTEGER_BYTES: usize = 9;
+
 /// How a view reads and writes its values.
 pub(crate) struct Encoding {
     pub(crate) codec: HostCodec,
@@ -118,8 +121,9 @@ impl Encoding {
 
     /// The value of a number, written without Python.
     pub(crate) fn integer(&self, key: &[u8], number: i64) -> Value {
-        let mut encoder = profile::Encoder::new(self.max_bytes);
-        encoder.integer(number).expect("nine bytes are within every limit");
+        // Larder refuses what is above the limit of the cache, which may be smaller.
+        let mut encoder = profile::Encoder::new(MAX_INTEGER_BYTES);
+        encoder.integer(number).expect("no integer is longer");
         let bytes = encoder.finish().expect("it is one value");
         let payload = if self.is_private() { [&[PLAIN], &bytes[..]].concat() } else { bytes };
         self.codec.value(key, payload)
