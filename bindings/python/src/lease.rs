@@ -1,7 +1,7 @@
 //! The right to load keys: its caller ends it with what it has loaded.
 
 use crate::call::Call;
-use crate::object::{Encoding, Object, Value};
+use crate::object::{Encoding, Value};
 use crate::options::time;
 use crate::raised::of_fetch;
 use larder::{BulkLeased, FetchError, Fetched, LoadLease, Loaded};
@@ -48,10 +48,7 @@ impl Lease {
     ) -> Call {
         let (key, encoding) = (self.key.clone(), self.encoding.clone());
         Call::new(&self.cache, end, move |py, outcome| match outcome {
-            Ok(found) => match encoding.object(py, &found, &key)? {
-                Object::Read(object) => Ok(object),
-                Object::Unreadable => Ok(py.None().into_bound(py)),
-            },
+            Ok(found) => Ok(encoding.object(py, &found, &key)?.unwrap_or_else(|| py.None().into_bound(py))),
             Err(error) => Err(raised(py, error)),
         })
     }
@@ -68,10 +65,7 @@ impl Lease {
     fn stale<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let stale = self.with(|lease| lease.cx().stale().cloned())?;
         let Some(stale) = stale else { return Ok(None) };
-        match self.encoding.object(py, &stale, &self.key)? {
-            Object::Read(object) => Ok(Some(object)),
-            Object::Unreadable => Ok(None),
-        }
+        self.encoding.object(py, &stale, &self.key)
     }
 
     /// The TTL of the value.
@@ -149,7 +143,7 @@ impl BulkKeys {
         let values = PyDict::new(py);
         for (key, found) in self.bytes.iter().zip(found) {
             let Some(found) = found else { continue };
-            if let Object::Read(object) = self.encoding.object(py, &found, key)? {
+            if let Some(object) = self.encoding.object(py, &found, key)? {
                 values.set_item(&self.objects[key], object)?;
             }
         }

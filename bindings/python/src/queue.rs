@@ -68,9 +68,4 @@ impl Queue {
         });
         Ok(ended.collect())
     }
-
-    /// How many calls were started and not taken.
-    fn outstanding(&self) -> usize {
-        self.completions.outstanding()
-    }
 }

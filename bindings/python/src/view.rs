@@ -4,7 +4,7 @@ use crate::cache::{Cache, reached};
 use crate::call::Call;
 use crate::key::bytes_of;
 use crate::lease::{BulkKeys, Lease, bulk_answer};
-use crate::object::{Encoding, NIL, Object, Value};
+use crate::object::{Encoding, NIL, Value};
 use crate::options::Options;
 use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_key, of_start};
 use larder::{CacheError, Fetched, Leased, Removal, Update};
@@ -35,10 +35,7 @@ impl View {
     /// The value in memory, if it is there and can be read.
     fn find<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(found) = self.native()?.hit(key) else { return Ok(None) };
-        match self.encoding.object(py, &found, key)? {
-            Object::Read(object) => Ok(Some(object)),
-            Object::Unreadable => Ok(None),
-        }
+        self.encoding.object(py, &found, key)
     }
 
     /// A call of the native view with one key.
@@ -135,10 +132,7 @@ impl View {
         let read = |view: NativeView, key: Vec<u8>| async move { view.read(&key[..]).await };
         self.call(key, read, move |py, found: Option<Fetched<Value>>| {
             let Some(found) = found else { return Ok(default.into_bound(py)) };
-            match encoding.object(py, &found, &own)? {
-                Object::Read(object) => Ok(object),
-                Object::Unreadable => Ok(default.into_bound(py)),
-            }
+            Ok(encoding.object(py, &found, &own)?.unwrap_or_else(|| default.into_bound(py)))
         })
     }
 
@@ -177,10 +171,9 @@ impl View {
             }
         };
         self.call(key, lease, move |py, leased| match leased {
-            Ok(Leased::Hit(found)) => match encoding.object(py, &found, &own)? {
-                Object::Read(object) => Ok(object),
-                Object::Unreadable => Ok(py.NotImplemented().into_bound(py)),
-            },
+            Ok(Leased::Hit(found)) => {
+                Ok(encoding.object(py, &found, &own)?.unwrap_or_else(|| py.NotImplemented().into_bound(py)))
+            }
             Ok(Leased::Lead(lease)) => {
                 Ok(Bound::new(py, Lease::new(lease, own, encoding, cache))?.into_any())
             }
@@ -280,10 +273,7 @@ impl View {
             let Some(found) = taken.map_err(|error| of_cache(&error))? else {
                 return Ok(default.into_bound(py));
             };
-            match encoding.object(py, &found, &own)? {
-                Object::Read(object) => Ok(object),
-                Object::Unreadable => Ok(default.into_bound(py)),
-            }
+            Ok(encoding.object(py, &found, &own)?.unwrap_or_else(|| default.into_bound(py)))
         })
     }
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -123,3 +124,22 @@ def eventually(what, check, seconds=10):
     while not check():
         assert time.monotonic() < end, f"{what} does not happen"
         time.sleep(0.01)
+
+
+def in_threads(count, work):
+    """Does `work(number)` in as many threads. Returns what each returns or raises."""
+    results = [None] * count
+
+    def run(number):
+        try:
+            results[number] = work(number)
+        except Exception as raised:
+            results[number] = raised
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    return results

@@ -30,7 +30,7 @@ from django.test import TransactionTestCase, override_settings
 from django.test.utils import setup_databases, setup_test_environment, teardown_databases, teardown_test_environment
 
 import larder_cache
-from conftest import eventually
+from conftest import eventually, in_threads
 
 DJANGO_TESTS = os.environ.get("LARDER_DJANGO_TESTS")
 HAS_DJANGO_TESTS = DJANGO_TESTS is not None and Path(DJANGO_TESTS, "cache", "tests.py").is_file()
@@ -232,24 +232,6 @@ def site(redis_server, namespace, make):
         yield site
 
 
-def in_threads(count, work):
-    results = [None] * count
-
-    def run(number):
-        try:
-            results[number] = work()
-        except Exception as raised:
-            results[number] = raised
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
-    return results
-
-
 OTHER_PROCESS = """
     import sys
     from django.conf import settings
@@ -330,7 +312,7 @@ def test_forked_worker_uses_the_cache_of_its_parent(redis_server, namespace):
 def test_threads_share_memory_and_backends_do_not(site):
     site(location="")
     cache.set("k", 1)
-    backends = in_threads(2, lambda: (cache.get("k"), caches["default"]))
+    backends = in_threads(2, lambda _: (cache.get("k"), caches["default"]))
     assert [value for value, _ in backends] == [1, 1]
     assert backends[0][1] is not backends[1][1]
     assert backends[0][1].larder is backends[1][1].larder
@@ -353,7 +335,7 @@ def test_get_or_set_of_many_threads_loads_once(site, redis_server, location):
         time.sleep(0.2)
         return {"value": 7}
 
-    results = in_threads(16, lambda: cache.get_or_set("k", load))
+    results = in_threads(16, lambda _: cache.get_or_set("k", load))
     assert results == [{"value": 7}] * 16
     assert len(calls) == 1
     # Each caller may change its own.
@@ -369,7 +351,7 @@ def test_get_or_set_of_two_nodes_loads_once(nodes):
         return 7
 
     both = iter(nodes)
-    assert in_threads(2, lambda: next(both).get_or_set("k", load)) == [7, 7]
+    assert in_threads(2, lambda _: next(both).get_or_set("k", load)) == [7, 7]
     assert len(calls) == 1
 
 
@@ -399,7 +381,7 @@ def test_follower_raises_a_copy_of_what_the_loader_raised(make):
         raised.append(ObjectDoesNotExist("no such row"))
         raise raised[-1]
 
-    results = in_threads(8, lambda: backend.get_or_set("k", load))
+    results = in_threads(8, lambda _: backend.get_or_set("k", load))
     assert {(type(result), str(result)) for result in results} == {(ObjectDoesNotExist, "no such row")}
     assert len({id(result) for result in results}) == 8
     # A thread may have come when the load had ended.
@@ -418,7 +400,7 @@ def test_follower_of_an_exception_without_copy_raises_load_failed(make):
         time.sleep(0.3)
         raise Peculiar(1, 2)
 
-    kinds = {type(result) for result in in_threads(8, lambda: backend.get_or_set("k", load))}
+    kinds = {type(result) for result in in_threads(8, lambda _: backend.get_or_set("k", load))}
     assert kinds == {Peculiar, larder_cache.LoadFailed}
 
 
@@ -663,7 +645,7 @@ def test_counters_of_two_nodes_add_up(nodes):
 
         asyncio.run(awaited())
 
-    assert in_threads(8, count) == [None] * 8
+    assert in_threads(8, lambda _: count()) == [None] * 8
     assert nodes[0].incr("k", 0) == 200
     for value in ("text", 1.5, None, 2**63 - 1):
         nodes[0].set("k", value)
@@ -781,7 +763,7 @@ def test_end_of_a_request_keeps_memory(site):
     # The test suite of Django disconnects what closes the databases.
     signals.request_finished.send(sender=None)
     assert cache.get("k") == 1
-    assert in_threads(1, lambda: cache.get("k")) == [1]
+    assert in_threads(1, lambda _: cache.get("k")) == [1]
 
 
 def test_sessions_are_kept(site):

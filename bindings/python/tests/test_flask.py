@@ -16,9 +16,8 @@ from flask import Flask
 from flask_caching import Cache
 
 import larder_cache.flask
-from conftest import eventually
+from conftest import eventually, in_threads
 from larder_cache.flask import NEVER, LarderCache
-from test_waiting import in_threads
 
 KEYS = [b"k" * 16]
 

@@ -14,25 +14,7 @@ from pathlib import Path
 import pytest
 
 import larder_cache
-from conftest import eventually
-
-
-def in_threads(count, work):
-    results = [None] * count
-
-    def run(number):
-        try:
-            results[number] = work(number)
-        except Exception as raised:
-            results[number] = raised
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
-    return results
+from conftest import eventually, in_threads
 
 
 def test_one_of_many_threads_loads(cache):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,19 +11,7 @@ from gevent import monkey
 from gevent.event import AsyncResult
 
 from ._core import Call, Queue
-
-#: By hub and cache. Those of the parent of a process are never dropped, as in `_waiting`.
-_queues: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, _Calls]] = weakref.WeakKeyDictionary()
-_inherited: list[Any] = []
-
-
-def _forget() -> None:
-    global _queues
-    _inherited.append(_queues)
-    _queues = weakref.WeakKeyDictionary()
-
-
-os.register_at_fork(after_in_child=_forget)
+from ._waiting import PerLoop
 
 
 def is_patched() -> bool:
@@ -35,7 +21,8 @@ def is_patched() -> bool:
 
 def wait(cache: Any, call: Call) -> Any:
     """Blocks this greenlet until the call ends."""
-    calls = _calls(cache)
+    hub = gevent.get_hub()
+    calls = _calls.get(hub, cache, lambda: _Calls(cache, hub))
     answer = AsyncResult()
     with calls.watching():
         started = calls.queue.start(answer, call)
@@ -75,10 +62,4 @@ class _Calls:
                 answer.set_exception(raised)
 
 
-def _calls(cache: Any) -> _Calls:
-    hub = gevent.get_hub()
-    of_hub = _queues.setdefault(hub, weakref.WeakKeyDictionary())
-    calls = of_hub.get(cache)
-    if calls is None:
-        calls = of_hub[cache] = _Calls(cache, hub)
-    return calls
+_calls: PerLoop[_Calls] = PerLoop()

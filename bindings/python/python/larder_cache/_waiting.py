@@ -6,25 +6,38 @@ import asyncio
 import os
 import sys
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from ._core import Call, Queue
 
-#: The queue of each event loop, or hub, on each cache.
-Queues = weakref.WeakKeyDictionary[Any, "weakref.WeakKeyDictionary[Any, Queue]"]
-
-_queues: Queues = weakref.WeakKeyDictionary()
-#: Those of the parent. They are never dropped: to unwatch one would take it from the parent, which shares what it is watched by.
-_inherited: list[Queues] = []
+T = TypeVar("T")
 
 
-def _forget() -> None:
-    global _queues
-    _inherited.append(_queues)
-    _queues = weakref.WeakKeyDictionary()
+class PerLoop(Generic[T]):
+    """What each event loop, or hub, has for each cache. A forked child begins with nothing."""
+
+    def __init__(self) -> None:
+        self._by_loop: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, T]] = weakref.WeakKeyDictionary()
+        # What is of the parent is never dropped: to unwatch a queue would take it from the parent, with whom the child shares
+        # what it is watched by.
+        self._inherited: list[Any] = []
+        os.register_at_fork(after_in_child=self._forget)
+
+    def get(self, loop: Any, cache: Any, make: Callable[[], T]) -> T:
+        """The one of this loop and cache, which ``make`` makes if there is none."""
+        of_loop = self._by_loop.setdefault(loop, weakref.WeakKeyDictionary())
+        found = of_loop.get(cache)
+        if found is None:
+            found = of_loop[cache] = make()
+        return found
+
+    def _forget(self) -> None:
+        self._inherited.append(self._by_loop)
+        self._by_loop = weakref.WeakKeyDictionary()
 
 
-os.register_at_fork(after_in_child=_forget)
+_queues: PerLoop[Queue] = PerLoop()
 
 
 def wait(cache: Any, call: Call) -> Any:
@@ -44,20 +57,17 @@ def start(cache: Any, call: Call) -> asyncio.Future[Any]:
     """A future of the running loop. To cancel it drops the call."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
-    queue = _queue(cache, loop)
+    queue = _queues.get(loop, cache, lambda: _watched(cache, loop))
     started = queue.start(future, call)
     future.add_done_callback(lambda future: queue.cancel(started) if future.cancelled() else None)
     return future
 
 
-def _queue(cache: Any, loop: asyncio.AbstractEventLoop) -> Queue:
-    of_loop = _queues.setdefault(loop, weakref.WeakKeyDictionary())
-    queue = of_loop.get(cache)
-    if queue is None:
-        queue = of_loop[cache] = Queue(cache)
-        # The loop has the queue as long as it watches it, and the queue has no reference to the loop but in its tokens.
-        loop.add_reader(queue.fileno(), _drain, weakref.ref(queue))
-        weakref.finalize(queue, _unwatch, weakref.ref(loop), queue.fileno())
+def _watched(cache: Any, loop: asyncio.AbstractEventLoop) -> Queue:
+    queue = Queue(cache)
+    # The loop has no reference to the queue, and the queue none to the loop but in its tokens.
+    loop.add_reader(queue.fileno(), _drain, weakref.ref(queue))
+    weakref.finalize(queue, _unwatch, weakref.ref(loop), queue.fileno())
     return queue
 
 

@@ -38,13 +38,6 @@ struct Pickle {
     loads: Py<PyAny>,
 }
 
-/// The object of a value.
-pub(crate) enum Object<'py> {
-    Read(Bound<'py, PyAny>),
-    /// As if it were not there: it was signed for another key, or a class of it does not exist any more.
-    Unreadable,
-}
-
 impl Encoding {
     pub(crate) fn message_pack(shared: bool, max_bytes: usize) -> Self {
         Encoding { codec: HostCodec::message_pack(), pickle: None, shared, max_bytes }
@@ -68,7 +61,7 @@ impl Encoding {
             return Ok(self.codec.value(key, bytes));
         };
         let mut payload = vec![PLAIN];
-        if is_plain(object)
+        if is_immutable(object)
             && let Ok(bytes) = write::message_pack(object, self.max_bytes)
         {
             payload.extend_from_slice(&bytes);
@@ -81,25 +74,26 @@ impl Encoding {
         Ok(self.codec.value(key, payload))
     }
 
-    /// The object of a value that was found under a key.
+    /// The object of a value that was found under a key. `None`, as if it were not there: it was signed for another key, or a
+    /// class of it does not exist any more.
     pub(crate) fn object<'py>(
         &self,
         py: Python<'py>,
         value: &impl Deref<Target = Value>,
         key: &[u8],
-    ) -> PyResult<Object<'py>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(kept) = value.object() {
-            return Ok(Object::Read(kept.bind(py).clone()));
+            return Ok(Some(kept.bind(py).clone()));
         }
-        let Some(payload) = value.payload(key) else { return Ok(Object::Unreadable) };
+        let Some(payload) = value.payload(key) else { return Ok(None) };
         let object = match self.read(py, payload) {
             Ok(object) => object,
-            Err(error) => return unreadable(py, key, error),
+            Err(error) => return unreadable(py, key, error).map(|()| None),
         };
         if self.shared || is_immutable(&object) {
-            return Ok(Object::Read(value.keep(object.unbind()).bind(py).clone()));
+            return Ok(Some(value.keep(object.unbind()).bind(py).clone()));
         }
-        Ok(Object::Read(object))
+        Ok(Some(object))
     }
 
     fn read<'py>(&self, py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyAny>> {
@@ -130,12 +124,7 @@ impl Encoding {
     }
 }
 
-/// Whether MessagePack gives the same object back, of the same type.
-fn is_plain(object: &Bound<'_, PyAny>) -> bool {
-    object.is_exact_instance_of::<PyString>() || is_immutable(object)
-}
-
-/// Whether all callers may have the same object.
+/// Whether all callers may have the same object. MessagePack gives it back with its type.
 fn is_immutable(object: &Bound<'_, PyAny>) -> bool {
     object.is_exact_instance_of::<PyString>()
         || object.is_exact_instance_of::<PyInt>()
@@ -146,14 +135,14 @@ fn is_immutable(object: &Bound<'_, PyAny>) -> bool {
 }
 
 /// A value that cannot be read is a miss, and the log says so. An interruption is none.
-fn unreadable<'py>(py: Python<'py>, key: &[u8], error: PyErr) -> PyResult<Object<'py>> {
+fn unreadable(py: Python<'_>, key: &[u8], error: PyErr) -> PyResult<()> {
     if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
         return Err(error);
     }
     let logger = py.import("logging")?.call_method1("getLogger", ("larder_cache",))?;
     let key = String::from_utf8_lossy(key);
     logger.call_method1("warning", ("the value of key %r cannot be read: %r", &*key, error.value(py)))?;
-    Ok(Object::Unreadable)
+    Ok(())
 }
 
 fn refused(key: &[u8], error: write::WriteError) -> PyErr {
