@@ -1,7 +1,7 @@
 """A cache for web services that stays coherent: memory in each process, Redis behind it.
 
-What one process deletes, overwrites or tags away, none serves afterwards, in whatever language it is written. Of many callers
-of a key that is not there, one loads.
+What one process deletes, overwrites or tags away, no other one serves later than ``max_lag`` afterwards, in Python as in Rust.
+Of many callers of a key that is not there, one loads.
 
     >>> import larder_cache
     >>> cache = larder_cache.Cache("shop", ttl="5m")
