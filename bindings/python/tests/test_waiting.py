@@ -139,6 +139,14 @@ def test_loader_that_fetches_its_own_key_raises(cache):
     assert view.fetch("k", lambda: view.fetch("other", lambda: 1)) == 1
     with pytest.raises(larder_cache.RecursiveLoad):
         view.fetch_many(["a"], lambda keys: {"a": view.fetch("a", lambda: 1)})
+    with pytest.raises(larder_cache.RecursiveLoad):
+        view.fetch("a", lambda: view.fetch_many(["b", "a"], lambda keys: {}))
+
+    async def several():
+        with pytest.raises(larder_cache.RecursiveLoad):
+            await asyncio.wait_for(view.afetch("a", lambda: view.afetch_many(["b", "a"], lambda keys: {})), 5)
+
+    asyncio.run(several())
 
 
 def test_task_that_a_loader_leaves_behind_may_fetch_its_key(cache):

@@ -164,6 +164,9 @@ class View(_core.View):
 
         It may be called again for keys that another caller was about to load and did not.
         """
+        keys = list(keys)
+        for key in keys:
+            self._own(key)
         leased = wait(self.cache, self._lease_many(keys, options))
         while isinstance(leased, BulkLoad):
             wanted = leased.keys
@@ -183,6 +186,9 @@ class View(_core.View):
         self, keys: Iterable[Any], loader: Callable[..., Any], /, *, with_load: bool = False, **options: Any
     ) -> dict[Any, Any]:
         """As :meth:`fetch_many`, with a coroutine function or a function."""
+        keys = list(keys)
+        for key in keys:
+            self._own(key)
         leased = await start(self.cache, self._lease_many(keys, options))
         while isinstance(leased, BulkLoad):
             wanted = leased.keys
