@@ -1,0 +1,34 @@
+// The package larder-cache.
+'use strict'
+
+const { Cache } = require('./cache.js')
+const { View } = require('./view.js')
+const { KEEP } = require('./load.js')
+const {
+  CacheClosed,
+  Contended,
+  EncodeError,
+  KeyTypeError,
+  LarderError,
+  LoadFailed,
+  LoadTimeout,
+  OptionError,
+  RecursiveLoad,
+  RedisError
+} = require('./errors.js')
+
+module.exports = {
+  Cache,
+  View,
+  KEEP,
+  CacheClosed,
+  Contended,
+  EncodeError,
+  KeyTypeError,
+  LarderError,
+  LoadFailed,
+  LoadTimeout,
+  OptionError,
+  RecursiveLoad,
+  RedisError
+}

@@ -1,0 +1,60 @@
+//! Keys: text, bytes, whole numbers, booleans and arrays of them, with the bytes that a key of the same parts has in Rust.
+
+use crate::js::function::Arguments;
+use crate::js::{Env, Kind, Value};
+use crate::raised::{Class, Result};
+
+/// Separates the parts of an array. In a part it is escaped.
+const SEPARATOR: u8 = b':';
+const ESCAPE: u8 = b'\\';
+/// How many arrays may be around a part.
+const MAX_DEPTH: usize = 16;
+
+/// The bytes of a key.
+pub(crate) fn bytes_of<'s>(env: Env<'s>, key: Value<'s>) -> Result<Vec<u8>> {
+    nested(env, key, MAX_DEPTH)
+}
+
+fn nested<'s>(env: Env<'s>, key: Value<'s>, depth: usize) -> Result<Vec<u8>> {
+    let bytes = match key.kind(env)? {
+        Kind::Text => key.text(env)?.map(String::into_bytes),
+        Kind::Number => key.whole(env)?.map(|number| number.to_string().into_bytes()),
+        Kind::BigInt | Kind::Boolean => Some(key.as_text(env)?.into_bytes()),
+        Kind::Object => match key.bytes(env)? {
+            Some(bytes) => Some(bytes),
+            None if depth > 0 && key.is_array(env)? && key.length(env)? > 0 => {
+                Some(of_parts(env, key, depth - 1)?)
+            }
+            None => None,
+        },
+        _ => None,
+    };
+    bytes.ok_or_else(|| {
+        Class::KeyType.error(format!(
+            "the key is {}; it must be well-formed text, a Uint8Array, a whole number, a bigint, a boolean, or an array of them \
+             that is not empty",
+            key.shown(env)
+        ))
+    })
+}
+
+fn of_parts<'s>(env: Env<'s>, parts: Value<'s>, depth: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for (number, part) in parts.elements(env)?.into_iter().enumerate() {
+        if number > 0 {
+            out.push(SEPARATOR);
+        }
+        for byte in nested(env, part, depth)? {
+            if matches!(byte, SEPARATOR | ESCAPE) {
+                out.push(ESCAPE);
+            }
+            out.push(byte);
+        }
+    }
+    Ok(out)
+}
+
+/// `keyBytes(key)`: the bytes of a key, as they follow the name of the view in Redis.
+pub(crate) fn key_bytes<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    env.bytes(&bytes_of(env, given[0])?)
+}

@@ -1,0 +1,274 @@
+//! A view: hits are answered at once, everything else is a call with a promise.
+
+use crate::cache::{CacheHandle, milliseconds, reached, text};
+use crate::environment::Environment;
+use crate::js::external::External;
+use crate::js::function::Arguments;
+use crate::js::{Env, Value};
+use crate::key::bytes_of;
+use crate::object::{Encoding, Kept, Stored, is_null};
+use crate::options::Options;
+use crate::raised::{Class, Failure, Result, of_build, of_cache, of_start};
+use larder::{CacheError, Fetched, Removal, Update};
+use larder_host::{HostView, Objects};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) type NativeView = larder::View<[u8], Stored, Failure>;
+type Outcome<T> = std::result::Result<T, CacheError>;
+
+/// Values of one kind.
+pub(crate) struct View {
+    pub(crate) cache: Rc<CacheHandle>,
+    pub(crate) view: Arc<HostView<Kept, Failure>>,
+    pub(crate) encoding: Encoding,
+}
+
+impl View {
+    pub(crate) fn native(&self) -> Result<&NativeView> {
+        self.cache.host()?;
+        self.view.get().map_err(of_start)
+    }
+
+    /// A call of the native view.
+    pub(crate) fn call<'s, R, F>(
+        &self,
+        env: Env<'s>,
+        call: impl FnOnce(NativeView) -> F,
+        answer: impl for<'a> FnOnce(Env<'a>, R) -> Result<Value<'a>> + Send + 'static,
+    ) -> Result<Value<'s>>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        Environment::of(env)?.start(env, &self.cache, call(self.native()?.clone()), answer)
+    }
+
+    /// Makes the value of what a call has found; `undefined` for nothing.
+    pub(crate) fn found(
+        &self,
+        key: Vec<u8>,
+    ) -> impl for<'a> FnOnce(Env<'a>, Option<Fetched<Stored>>) -> Result<Value<'a>> + Send + use<> {
+        let encoding = self.encoding.clone();
+        move |env, found| value_or_undefined(env, &encoding, found.as_deref(), &key)
+    }
+}
+
+/// The value of what was found; `undefined` for nothing.
+pub(crate) fn value_or_undefined<'s>(
+    env: Env<'s>,
+    encoding: &Encoding,
+    found: Option<&Stored>,
+    key: &[u8],
+) -> Result<Value<'s>> {
+    let dropped = Environment::of(env)?.dropped();
+    let value = found.map_or(Ok(None), |found| encoding.value(env, dropped, found, key))?;
+    value.map_or_else(|| env.undefined(), Ok)
+}
+
+/// The keys of an array.
+pub(crate) fn keys_of<'s>(env: Env<'s>, keys: Value<'s>) -> Result<Vec<Vec<u8>>> {
+    keys.elements(env)?.into_iter().map(|key| bytes_of(env, key)).collect()
+}
+
+/// The keys as larder takes them.
+pub(crate) fn slices(keys: &[Vec<u8>]) -> impl Iterator<Item = &[u8]> {
+    keys.iter().map(Vec::as_slice)
+}
+
+/// `openView(cache, name, schema, number, isShared, options)`
+pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let cache = given[0].cache(env)?.clone();
+    let (name, schema) =
+        (text(env, given[1], "the name of a view")?, text(env, given[2], "the name of a schema")?);
+    let (number, is_shared) = (given[3].number(env)? as u32, given[4].boolean(env)?);
+    check_name(&name)?;
+    check_schema(&schema)?;
+    let Options { policy, tags, .. } = Options::of(env, given[5])?;
+    let encoding = Encoding::new(is_shared, cache.max_value_bytes());
+    let (codec, objects) =
+        (encoding.codec.clone(), if is_shared { Objects::kept() } else { Objects::Copied });
+    let view = cache.host()?.view(move |cache| {
+        let view = codec.view(cache, &name, (&schema, number), objects).with_policy(policy);
+        tags.iter().fold(view, |view: NativeView, tag| view.with_tag(tag)).with_negative(is_null)
+    });
+    let view = Arc::new(view.map_err(|error| of_build(&error))?);
+    env.external(External::View(View { cache, view, encoding }))
+}
+
+/// Refuses a name that larder would panic about.
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.contains([':', '/']) {
+        let message = format!("the name of a view is {name:?}; it must be a name without ':' and '/'");
+        return Err(Class::Option.error(message));
+    }
+    Ok(())
+}
+
+/// The same for the name of a schema.
+fn check_schema(name: &str) -> Result<()> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    if !(1..=64).contains(&name.len()) || !name.bytes().all(is_allowed) {
+        return Err(Class::Option.error(format!(
+            "the name of a schema is {name:?}; it must have 1 to 64 of the ASCII letters, digits and _-."
+        )));
+    }
+    Ok(())
+}
+
+/// `read(view, key)`: the value, or `undefined`.
+pub(crate) fn read<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let answer = view.found(key.clone());
+    view.call(env, |native| async move { native.read(&key[..]).await }, answer)
+}
+
+/// `readMany(view, keys)`: an array of the values, `undefined` where there is none.
+pub(crate) fn read_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
+    let (encoding, own) = (view.encoding.clone(), keys.clone());
+    let read = |native: NativeView| async move { native.read_multi(slices(&keys)).await };
+    view.call(env, read, move |env, found: Vec<Option<Fetched<Stored>>>| {
+        let values = own.iter().zip(found);
+        let values = values.map(|(key, found)| value_or_undefined(env, &encoding, found.as_deref(), key));
+        env.array_of(values.collect::<Result<Vec<_>>>()?)
+    })
+}
+
+/// `write(view, key, value, options)`: whether all nodes know.
+pub(crate) fn write<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let options = Options::of(env, given[3])?.for_write();
+    let value = view.encoding.stored(env, &key, given[2])?;
+    let native = view.native()?.clone();
+    reached(env, &view.cache, async move { native.write_with(&key[..], value, &options).await })
+}
+
+/// `writeMany(view, keys, values, options)`: whether all nodes know.
+pub(crate) fn write_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
+    let options = Options::of(env, given[3])?.for_write();
+    let values = keys.iter().zip(given[2].elements(env)?);
+    let values =
+        values.map(|(key, value)| view.encoding.stored(env, key, value)).collect::<Result<Vec<_>>>()?;
+    let native = view.native()?.clone();
+    reached(env, &view.cache, async move {
+        let values = slices(&keys).zip(values).map(|(key, value)| (key, value, options.clone()));
+        native.write_multi_with(values).await
+    })
+}
+
+/// `add(view, key, value, options)`: whether it stored the value.
+pub(crate) fn add<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let options = Options::of(env, given[3])?.for_write();
+    let value = view.encoding.stored(env, &key, given[2])?;
+    let add = |native: NativeView| async move { native.add_with(&key[..], value, &options).await };
+    view.call(env, add, is_done)
+}
+
+/// `remove(view, key)`: whether there was a value.
+pub(crate) fn remove<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    view.call(env, |native| async move { native.delete(&key[..]).await }, has_existed)
+}
+
+/// `removeMany(view, keys)`: how many values there were.
+pub(crate) fn remove_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
+    let deletion = |native: NativeView| async move { native.delete_multi(slices(&keys)).await };
+    view.call(env, deletion, |env, removed| {
+        let removed = removed.map_err(|error| of_cache(&error))?;
+        let existed = removed.existed.iter().filter(|existed| **existed).count();
+        env.number(existed as f64)
+    })
+}
+
+/// `expire(view, key)`: whether there was a value.
+pub(crate) fn expire<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    view.call(env, |native| async move { native.expire(&key[..]).await }, has_existed)
+}
+
+/// `take(view, key)`: the value, which it removes, or `undefined`.
+pub(crate) fn take<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let answer = view.found(key.clone());
+    view.call(
+        env,
+        |native| async move { native.take(&key[..]).await },
+        move |env, taken: Outcome<_>| answer(env, taken.map_err(|error| of_cache(&error))?),
+    )
+}
+
+/// `touch(view, key, options)`: whether there was a value.
+pub(crate) fn touch<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let policy = Options::of(env, given[2])?.policy;
+    view.call(env, |native| async move { native.touch(&key[..], policy).await }, is_done)
+}
+
+/// `ttl(view, key)`: the milliseconds for which the value is fresh, or `undefined`.
+pub(crate) fn ttl<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let ttl = |native: NativeView| async move { native.ttl(&key[..]).await };
+    view.call(env, ttl, |env, ttl: Option<Duration>| {
+        ttl.map_or_else(|| env.undefined(), |ttl| env.number(milliseconds(ttl)))
+    })
+}
+
+/// `increment(view, key, by, initial, options)`: the sum. Without a value it stores `initial` if that is a number, and results in
+/// `undefined` otherwise. A value that is no whole number, or too large a sum, is `false`.
+pub(crate) fn increment<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let by = whole(env, given[2], "by")?;
+    let initial = if given[3].is_undefined(env)? { None } else { Some(whole(env, given[3], "initial")?) };
+    let options = Options::of(env, given[4])?.for_write();
+    let encoding = view.encoding.clone();
+    let change = {
+        let (encoding, key) = (encoding.clone(), key.clone());
+        move |found: Option<&Stored>| match (found, initial) {
+            (None, Some(initial)) => Update::PutWith(encoding.of_integer(&key, initial), options.clone()),
+            (None, None) => Update::Keep,
+            (Some(value), _) => match encoding.integer(value, &key).and_then(|number| number.checked_add(by))
+            {
+                Some(sum) => Update::Put(encoding.of_integer(&key, sum)),
+                None => Update::Keep,
+            },
+        }
+    };
+    let own = key.clone();
+    let update = |native: NativeView| async move { native.update(&key[..], change).await };
+    view.call(env, update, move |env, updated| {
+        let updated = updated.map_err(|error: CacheError| of_cache(&error))?;
+        match (updated.changed, updated.value) {
+            (true, Some(found)) => {
+                encoding.integer(&found, &own).map_or_else(|| env.undefined(), |sum| env.integer(sum))
+            }
+            (_, None) => env.undefined(),
+            (false, Some(_)) => env.boolean(false),
+        }
+    })
+}
+
+/// A whole number of 64 bits.
+fn whole<'s>(env: Env<'s>, value: Value<'s>, name: &str) -> Result<i64> {
+    use crate::js::Kind;
+    let number = match value.kind(env)? {
+        Kind::Number => value.whole(env)?,
+        Kind::BigInt => value.signed(env)?,
+        _ => None,
+    };
+    number.ok_or_else(|| {
+        Class::Option.error(format!("{name} is {}; it must be a whole number of 64 bits", value.shown(env)))
+    })
+}
+
+fn is_done<'s>(env: Env<'s>, done: Outcome<bool>) -> Result<Value<'s>> {
+    env.boolean(done.map_err(|error| of_cache(&error))?)
+}
+
+fn has_existed<'s>(env: Env<'s>, removed: Outcome<Removal>) -> Result<Value<'s>> {
+    env.boolean(removed.map_err(|error| of_cache(&error))?.existed)
+}
