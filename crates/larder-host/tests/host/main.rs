@@ -3,7 +3,11 @@
 mod calls;
 mod corpus;
 mod forks;
+mod raw;
 mod values;
+mod wire;
+mod wire_clients;
+mod wire_page;
 
 use larder::{BuildError, Builder, Cache};
 use larder_host::{HostCache, HostCodec, HostView, Objects, wait};
