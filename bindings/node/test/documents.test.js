@@ -8,7 +8,7 @@ const { test } = require('node:test')
 const { inspect } = require('node:util')
 const { redis } = require('./support.js')
 
-const PAGES = ['bindings/node/README.md', 'docs/node.md']
+const PAGES = ['bindings/node/README.md', 'docs/node.md', 'docs/keyv.md', 'docs/cache-manager.md', 'docs/bentocache.md']
 
 /** The code of a page, whose lines that have a result check it. */
 function program (page) {
