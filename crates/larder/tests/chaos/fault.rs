@@ -28,8 +28,10 @@ pub(crate) enum Fault {
     ScriptsLost,
     /// It evicts the ledger, as a server may that evicts any key.
     LedgerEvicted,
-    /// A node ends without confirming anything, and another takes its place.
+    /// A node ends without confirming anything, and another takes its place. One in another language is killed with SIGKILL.
     NodeLost,
+    /// A node in another language is stopped with SIGSTOP for a while.
+    NodeStopped,
     /// A replica becomes the primary because it was told to. Behind sentinels the former one goes on until they have told it.
     FailedOver,
     /// A primary is killed, and its replica takes its place.
@@ -43,7 +45,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 16] = [
+    pub(crate) const ALL: [Fault; 17] = [
         Fault::Killed,
         Fault::Restored,
         Fault::Stopped,
@@ -55,6 +57,7 @@ impl Fault {
         Fault::ScriptsLost,
         Fault::LedgerEvicted,
         Fault::NodeLost,
+        Fault::NodeStopped,
         Fault::FailedOver,
         Fault::PrimaryKilled,
         Fault::PrimaryStopped,

@@ -16,16 +16,20 @@
 //! stopped, and replicas take their places, while a thread of `moves.rs` moves slots: in a soak without a pause,
 //! in the usual run not during a failover.
 //!
-//! A soak also has a cluster whose network is divided: `partition.rs`.
+//! A soak also has a cluster whose network is divided: `partition.rs`. Another test has nodes in several languages: `languages`.
 //!
 //! Each takes a few seconds, and as long as `LARDER_SOAK=SECONDS` says; `cargo xtask test --soak` sets minutes. A seed cannot
 //! repeat threads, sockets and processes: a failure prints the last operations on its key, and the next run differs.
 //! `../checker` searches what can be repeated.
 
+#[path = "../children/mod.rs"]
+mod children;
 mod fault;
 mod ground;
+mod languages;
 mod moves;
 mod partition;
+mod place;
 #[path = "../promise/mod.rs"]
 mod promise;
 mod run;
@@ -33,7 +37,8 @@ mod run;
 use crate::fault::Fault;
 use crate::ground::Ground;
 use crate::partition::Divided;
-use crate::run::{LEDGER, NODES, Run, Tally};
+use crate::place::{NODES, Team};
+use crate::run::{LEDGER, Run, Tally};
 use larder_testkit::{Cluster, Network, RedisServer, Sentinels};
 use std::time::{Duration, Instant};
 
@@ -124,13 +129,21 @@ fn judge(
     seen_enough: impl Fn(&Tally) -> bool,
     mut start_ground: impl FnMut() -> Option<Ground>,
 ) {
+    judge_team(usual, seen_enough, || start_ground().map(|ground| (Team::of_rust(&ground), ground)));
+}
+
+/// The same with other nodes than three in Rust.
+fn judge_team(
+    usual: Duration,
+    seen_enough: impl Fn(&Tally) -> bool,
+    mut start_ground: impl FnMut() -> Option<(Team, Ground)>,
+) {
     let soak = soak_time();
     let (time, start) = (soak.unwrap_or(usual), Instant::now());
     let mut tally = Tally::default();
     let (mut runs, mut possible) = (0, Vec::new());
     while start.elapsed() < time || (soak.is_some() && !seen_enough(&tally)) {
-        let Some(ground) = start_ground() else { return };
-        possible = Fault::ALL.into_iter().filter(|fault| ground.can_have(*fault)).collect();
+        let Some((team, ground)) = start_ground() else { return };
         // In every other run nodes may serve for a while after they lose Redis; not if the question is when they stop.
         let disconnected = match ground {
             Ground::Divided(_) => Duration::ZERO,
@@ -139,7 +152,9 @@ fn judge(
         let left = time.saturating_sub(start.elapsed());
         let longest = if ground.is_cluster() { RUN_ON_A_CLUSTER } else { RUN };
         let length = if left.is_zero() { longest } else { longest.min(left) };
-        Run::start(ground, disconnected, soak.is_some()).execute(length, &mut tally);
+        let run = Run::start(ground, team, disconnected, soak.is_some());
+        possible = Fault::ALL.into_iter().filter(|fault| run.can_have(*fault)).collect();
+        run.execute(length, &mut tally);
         runs += 1;
     }
     println!("{runs} runs in {:.0} s: {tally}; 0 violations", start.elapsed().as_secs_f64());

@@ -1,14 +1,15 @@
-//! One run: a server, one behind sentinels, or a cluster, three nodes with their clients, and one fault after the other.
+//! One run: a server, one behind sentinels, or a cluster, some nodes with their clients, and one fault after the other.
 
 use crate::fault::Fault;
 use crate::ground::Ground;
+use crate::languages::node::AnyNode;
 use crate::moves::{Moves, Moving};
-use crate::promise::book::{Book, Terms};
+use crate::place::{Place, Team};
+use crate::promise::book::{Book, Terms, Violation};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::node::Node;
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
-use larder::{Cache, CoherenceMode};
 use larder_testkit::PATIENCE;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -20,11 +21,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-pub(crate) const NODES: usize = 3;
 const CLIENTS: usize = 8;
-const KEYS: usize = 24;
+pub(crate) const KEYS: usize = 24;
 /// Short, so that many reads are checked between two invalidations of a key.
-const MAX_LAG: Duration = Duration::from_millis(100);
+pub(crate) const MAX_LAG: Duration = Duration::from_millis(100);
 /// How long the nodes may take to replay what a restarted server has lost, once they can reach it.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// What is added to the lag because time is real. An invalidation is dated after it returned and a read before it began,
@@ -36,8 +36,6 @@ const SLACK: Duration = Duration::from_millis(1);
 /// be overtaken by that.
 const PACE: Pace =
     Pace { only_reads: 800, clears: 10, slow_loads: 250, failed_loads: 50, loads_ms: (20, 300) };
-/// The memory of each node. The first has room for few keys, so it reads what the others stored in Redis.
-const MEMORY_BYTES: [u64; NODES] = [1 << 10, 1 << 20, 1 << 20];
 /// Clients pause up to so long between operations: usually and seldom.
 const PAUSE_MS: (u64, u64) = (25, 600);
 /// The highest age of a snapshot when it is restored: nodes remember what they invalidated for a minute.
@@ -96,29 +94,10 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What is the same for all nodes that run at one place, one after the other.
-struct Place {
-    url: String,
-    memory_bytes: u64,
-    disconnected: Duration,
-}
-
-impl Place {
-    fn start_node(&self, rng: &Rng) -> Node {
-        let builder = Cache::builder("chaos")
-            .memory_bytes(self.memory_bytes)
-            .redis(&self.url)
-            .max_lag(MAX_LAG)
-            .disconnected(self.disconnected)
-            .foreign_writers(rng.chance(300));
-        Node::start(builder, KEYS, rng, &Arc::default())
-    }
-}
-
 pub(crate) struct Run {
     /// The last nodes run on the last one.
     runtimes: Vec<Runtime>,
-    clients: Clients,
+    clients: Clients<AnyNode>,
     places: Vec<Place>,
     ground: Ground,
     snapshot: Instant,
@@ -127,14 +106,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn start(ground: Ground, disconnected: Duration, long: bool) -> Self {
+    pub(crate) fn start(ground: Ground, team: Team, disconnected: Duration, long: bool) -> Self {
         let runtimes = ground.runtimes();
         let rng = Arc::new(Rng::new(RandomState::new().hash_one(0)));
-        let place = |(node, memory_bytes)| Place { url: ground.url(node), memory_bytes, disconnected };
-        let places: Vec<Place> = MEMORY_BYTES.into_iter().enumerate().map(place).collect();
-        let nodes = Nodes::new(places.iter().map(|place| place.start_node(&rng)));
+        let places = runtimes[0].block_on(team.places(disconnected, &rng));
+        let nodes = places.iter().map(|place| runtimes[0].block_on(place.start_node(&rng)));
+        let nodes = Nodes::new(nodes);
         let terms = Terms { max_lag: MAX_LAG + SLACK, disconnected, faulty: true, recovery: RECOVERY };
-        let mut book = Book::new(NODES, KEYS, terms);
+        let mut book = Book::new(places.len(), KEYS, terms);
         if let Ground::Divided(divided) = &ground {
             let names = redis_keys();
             let at_risk = names[..KEYS].iter().map(|name| divided.is_far(name)).collect();
@@ -156,7 +135,7 @@ impl Run {
 
     /// The runtime of a node: of several the last one has the last node.
     fn runtime(&self, node: usize) -> &Runtime {
-        &self.runtimes[(node + self.runtimes.len()).saturating_sub(NODES)]
+        &self.runtimes[(node + self.runtimes.len()).saturating_sub(self.places.len())]
     }
 
     fn take_snapshot(&mut self) {
@@ -167,15 +146,50 @@ impl Run {
         }
     }
 
-    /// Runs it for a time, and counts what happened.
+    /// Whether this fault can happen here.
+    pub(crate) fn can_have(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::NodeStopped => self.places.iter().any(Place::is_process),
+            fault => self.ground.can_have(fault),
+        }
+    }
+
+    /// Runs it for a time with faults, and counts what happened.
     ///
     /// # Panics
     /// If a read broke the promise, or if the nodes do not settle.
     pub(crate) fn execute(mut self, length: Duration, tally: &mut Tally) {
+        self.play(length, Some(tally));
+        self.settle();
+    }
+
+    /// Runs it for a time without faults. Returns the violation that was seen, or else how many reads were judged.
+    pub(crate) fn find_violation(mut self, length: Duration) -> Result<Violation, u64> {
+        self.play(length, None);
+        let book = self.clients.book();
+        book.violation.clone().ok_or(book.reads)
+    }
+
+    fn play(&mut self, length: Duration, tally: Option<&mut Tally>) {
         let end = Instant::now() + length;
-        let callers = (0..NODES).flat_map(|node| (0..CLIENTS).map(move |_| node));
+        let callers = (0..self.places.len()).flat_map(|node| (0..CLIENTS).map(move |_| node));
         let tasks: Vec<_> =
             callers.map(|node| self.runtime(node).spawn(call(self.clients.clone(), node, end))).collect();
+        match tally {
+            Some(tally) => self.harm(end, tally),
+            None => {
+                while Instant::now() < end && !self.clients.is_over() {
+                    sleep(MAX_LAG / 10);
+                }
+            }
+        }
+        for task in tasks {
+            self.runtimes[0].block_on(task).expect("no operation panics");
+        }
+    }
+
+    /// One fault after the other.
+    fn harm(&mut self, end: Instant, tally: &mut Tally) {
         let Clients { rng, trace, .. } = &self.clients;
         let moving = self.ground.mover();
         let moving = moving.map(|mover| Moving::start(mover, &redis_keys(), rng.clone(), trace.clone()));
@@ -187,7 +201,7 @@ impl Run {
         let mut reported = Instant::now();
         while Instant::now() < end && !self.clients.is_over() {
             for fault in self.shuffled() {
-                if !self.ground.can_have(fault) {
+                if !self.can_have(fault) {
                     continue;
                 }
                 if Instant::now() >= end || self.clients.is_over() {
@@ -209,10 +223,6 @@ impl Run {
         if let Some(moving) = moving {
             tally.moves += moving.end();
         }
-        for task in tasks {
-            self.runtime(0).block_on(task).expect("no operation panics");
-        }
-        self.settle();
         tally.reads = before + self.clients.book().reads;
     }
 
@@ -234,7 +244,8 @@ impl Run {
         trace.note(|| format!("fault: {fault:?} begins, for {} ms if it lasts", lasting.as_millis()));
         self.harms(fault, Instant::now() + LONG);
         let happened = match (fault, &self.ground) {
-            (Fault::NodeLost, _) => self.replace_node(rng.below(0..NODES as u64) as usize),
+            (Fault::NodeLost, _) => self.replace_node(rng.below(0..self.places.len() as u64) as usize),
+            (Fault::NodeStopped, _) => self.stop_node(&rng, lasting),
             (Fault::Partitioned, Ground::Divided(divided)) => {
                 let both = divided.cut_off(lasting, || {
                     trace.note(|| "another primary has taken over".into());
@@ -259,15 +270,30 @@ impl Run {
 
     /// A node ends with all that it has not confirmed, and another starts in its place.
     fn replace_node(&self, node: usize) -> bool {
+        let next = self.runtime(node).block_on(self.places[node].start_node(&self.clients.rng));
+        if let AnyNode::Child(node) = &*self.clients.nodes.node(node) {
+            node.child.kill();
+        }
         self.clients.book().node_dies(node);
-        let next = self.places[node].start_node(&self.clients.rng);
         self.clients.nodes.replace(node, next);
+        true
+    }
+
+    /// A node does nothing for a while, and does not know it.
+    fn stop_node(&self, rng: &Rng, lasting: Duration) -> bool {
+        let processes: Vec<_> =
+            (0..self.places.len()).filter(|node| self.places[*node].is_process()).collect();
+        let node = self.clients.nodes.node(processes[rng.below(0..processes.len() as u64) as usize]);
+        let AnyNode::Child(node) = &*node else { return false };
+        node.child.pause();
+        sleep(lasting);
+        node.child.resume();
         true
     }
 
     fn harms(&self, fault: Fault, until: Instant) {
         let mut book = self.clients.book();
-        (0..NODES).for_each(|node| book.node_is_harmed(node, until));
+        (0..self.places.len()).for_each(|node| book.node_is_harmed(node, until));
         if fault.loses_data() {
             book.server_is_restored(until);
         }
@@ -276,7 +302,7 @@ impl Run {
     /// Lets the clients only read until the nodes have replayed what the server lost, and for a while after that.
     fn be_quiet(&self) {
         self.clients.quiet.store(true, Ordering::SeqCst);
-        sleep(RECOVERY + self.places[0].disconnected + 5 * MAX_LAG);
+        sleep(RECOVERY + self.places[0].disconnected() + 5 * MAX_LAG);
         self.clients.quiet.store(false, Ordering::SeqCst);
     }
 
@@ -286,15 +312,10 @@ impl Run {
             let trace = self.clients.trace.about(violation.key, TRACE.1);
             panic!("the promise is broken:\n{trace}\n{}", violation.words);
         }
-        for node in (0..NODES).map(|node| self.clients.nodes.node(node)) {
-            let start = Instant::now();
-            loop {
-                let coherence = node.cache.coherence();
-                let owes_nothing = coherence.pending_invalidations == 0;
-                if owes_nothing && coherence.memory_trusted && coherence.mode == CoherenceMode::Full {
-                    break;
-                }
-                assert!(start.elapsed() < PATIENCE, "a node still owes, or does not hear: {coherence:?}");
+        for number in 0..self.places.len() {
+            let (node, start) = (self.clients.nodes.node(number), Instant::now());
+            while let Err(state) = self.runtime(number).block_on(node.settled()) {
+                assert!(start.elapsed() < PATIENCE, "node {number} still owes, or does not hear: {state}");
                 sleep(MAX_LAG / 10);
             }
         }
@@ -308,7 +329,7 @@ fn redis_keys() -> Vec<String> {
 }
 
 /// One caller of one node.
-async fn call(clients: Clients, node: usize, end: Instant) {
+async fn call(clients: Clients<AnyNode>, node: usize, end: Instant) {
     while Instant::now() < end && !clients.is_over() {
         let most = if clients.rng.chance(20) { PAUSE_MS.1 } else { PAUSE_MS.0 };
         tokio::time::sleep(clients.rng.ms(0..most)).await;

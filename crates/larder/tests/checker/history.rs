@@ -6,7 +6,7 @@ use crate::play::{Outcome, await_clients, in_virtual_time};
 use crate::promise::book::{Book, PROGRAM, Terms};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::effects::Effects;
-use crate::promise::node::Node;
+use crate::promise::node::{Layout, Node};
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use larder::Cache;
@@ -245,7 +245,7 @@ fn start_node(
         .foreign_writers(foreign_writers)
         .random_seed(rng.next())
         .clock(Clock::custom(move || offset + start.elapsed()));
-    Node::start(builder, KEYS, rng, effects)
+    Node::start(builder, Layout::Spaces, KEYS, rng, effects)
 }
 
 /// The tests of the book.

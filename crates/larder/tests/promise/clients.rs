@@ -2,6 +2,7 @@
 //! end of each operation, and checks each value that is returned.
 
 use super::book::{ADD_WITHOUT_TAG, Book, CLEAR, CLEAR_OF_SPACE, Read, TAG, Value};
+use super::calls::{NodeCalls, Outcome};
 use super::node::Node;
 use super::rng::Rng;
 use super::trace::Trace;
@@ -28,14 +29,14 @@ pub(crate) struct Pace {
 
 /// The nodes that run. One that dies is replaced by another, whose memory is empty.
 #[derive(Debug)]
-pub(crate) struct Nodes(Vec<RwLock<(Arc<Node>, Arc<Notify>)>>);
+pub(crate) struct Nodes<N>(Vec<RwLock<(Arc<N>, Arc<Notify>)>>);
 
-impl Nodes {
-    pub(crate) fn new(nodes: impl Iterator<Item = Node>) -> Arc<Self> {
+impl<N> Nodes<N> {
+    pub(crate) fn new(nodes: impl Iterator<Item = N>) -> Arc<Self> {
         Arc::new(Nodes(nodes.map(|node| RwLock::new((Arc::new(node), Arc::default()))).collect()))
     }
 
-    pub(crate) fn node(&self, number: usize) -> Arc<Node> {
+    pub(crate) fn node(&self, number: usize) -> Arc<N> {
         self.0[number].read().expect("nobody panics with it").0.clone()
     }
 
@@ -45,18 +46,17 @@ impl Nodes {
     }
 
     /// Ends a node, and every operation of its callers, and puts another in its place.
-    pub(crate) fn replace(&self, number: usize, node: Node) {
+    pub(crate) fn replace(&self, number: usize, node: N) {
         let mut place = self.0[number].write().expect("nobody panics with it");
         let (_, death) = std::mem::replace(&mut *place, (Arc::new(node), Arc::default()));
         death.notify_waiters();
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct Clients {
+pub(crate) struct Clients<N = Node> {
     pub(crate) rng: Arc<Rng>,
     pub(crate) trace: Arc<Trace>,
-    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) nodes: Arc<Nodes<N>>,
     pub(crate) book: Arc<Mutex<Book>>,
     pub(crate) pace: Pace,
     /// While it is set nothing is changed.
@@ -64,7 +64,21 @@ pub(crate) struct Clients {
     pub(crate) keys: usize,
 }
 
-impl Clients {
+impl<N> Clone for Clients<N> {
+    fn clone(&self) -> Self {
+        Clients {
+            rng: self.rng.clone(),
+            trace: self.trace.clone(),
+            nodes: self.nodes.clone(),
+            book: self.book.clone(),
+            pace: self.pace,
+            quiet: self.quiet.clone(),
+            keys: self.keys,
+        }
+    }
+}
+
+impl<N: NodeCalls> Clients<N> {
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().expect("nobody panics with it")
     }
@@ -73,7 +87,7 @@ impl Clients {
         self.book().violation.is_some()
     }
 
-    fn node(&self, number: usize) -> Arc<Node> {
+    fn node(&self, number: usize) -> Arc<N> {
         self.nodes.node(number)
     }
 
@@ -110,11 +124,7 @@ impl Clients {
     }
 
     /// A loader that takes some time, reads the origin at some moment of it, and sometimes fails.
-    fn loader(
-        &self,
-        node: usize,
-        key: usize,
-    ) -> impl Future<Output = Result<Value, &'static str>> + Send + use<> {
+    fn loader(&self, node: usize, key: usize) -> impl Future<Output = Outcome> + Send + use<N> {
         let this = self.clone();
         let (usual, slow) = this.pace.loads_ms;
         let most = if this.rng.chance(this.pace.slow_loads) { slow } else { usual };
@@ -162,7 +172,7 @@ impl Clients {
 
     async fn read(&self, node: usize, key: usize) {
         let read = self.begins(node, key);
-        self.returned(read, "a hit", self.node(node).hit(key));
+        self.returned(read, "a hit", self.node(node).hit(key).await);
         let read = self.begins(node, key);
         self.returned(read, "a read", self.node(node).read(key).await);
     }
@@ -175,7 +185,7 @@ impl Clients {
 
     async fn fetch_many(&self, node: usize, key: usize) {
         let on = self.node(node);
-        let reads: Vec<Read> = on.tagged(key).map(|key| self.begins(node, key)).collect();
+        let reads: Vec<Read> = Node::tagged(key, self.keys).map(|key| self.begins(node, key)).collect();
         let this = self.clone();
         let loader = move |key| this.loader(node, key);
         let values = match self.rng.chance(250) {

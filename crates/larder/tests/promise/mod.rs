@@ -2,6 +2,7 @@
 //! the `checker` in virtual time over a simulated server, the `chaos` in real time over a real one.
 
 pub(crate) mod book;
+pub(crate) mod calls;
 pub(crate) mod clients;
 #[allow(dead_code, reason = "the chaos test notes effects, and the checker alone counts their pairs")]
 pub(crate) mod effects;

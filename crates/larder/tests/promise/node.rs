@@ -1,12 +1,13 @@
 //! One node: a real cache over any tier.
 
 use super::book::Value;
+use super::calls::{NodeCalls, Outcome, load_each};
 use super::effects::{Effect, Effects};
 use super::keeper::Keeper;
 use super::rng::Rng;
 use larder::{
-    Builder, BulkLeased, BulkOutcome, Cache, CacheError, CoherenceMode, FetchError, Fetched, Invalidation,
-    Leased, Policy, Reach, Removal, Source, Update, View, WriteOptions,
+    Builder, BulkLeased, BulkOutcome, Cache, CoherenceMode, FetchError, Fetched, Invalidation, Leased,
+    Policy, Reach, Removal, Source, Update, View, WriteOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ pub(crate) struct Node {
     /// The shared bytes of the same spaces.
     keepers: [Keeper; 2],
     keys: usize,
+    layout: Layout,
     has_jitter: bool,
     touches: bool,
     /// Whether Redis did not reply when this node was last called.
@@ -27,19 +29,26 @@ pub(crate) struct Node {
     effects: Arc<Effects>,
 }
 
-/// Loads one key after the other, until one fails.
-async fn load_each<F>(
-    keys: &[u64],
-    loader: &(impl Fn(usize) -> F + Sync),
-) -> Result<Vec<(u64, Value)>, &'static str>
-where
-    F: Future<Output = Result<Value, &'static str>> + Send,
-{
-    let mut values = Vec::with_capacity(keys.len());
-    for key in keys {
-        values.push((*key, loader(*key as usize).await?));
+/// Where the keys of the values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// In the spaces `a` and `a/b`.
+    Spaces,
+    /// In a view that every language has: in no space, and of a schema with a name.
+    #[allow(dead_code, reason = "the checker has no nodes in other languages")]
+    OneView,
+}
+
+impl Layout {
+    /// The pattern of a key, or of all, as Redis has them behind the namespace.
+    pub(crate) fn pattern(self, key: Option<usize>) -> String {
+        match (self, key) {
+            (Layout::Spaces, Some(key)) => Node::name(key),
+            (Layout::Spaces, None) => "a*".to_owned(),
+            (Layout::OneView, Some(key)) => format!("{}:{key}", Node::view_name(key)),
+            (Layout::OneView, None) => "[sv]:*".to_owned(),
+        }
     }
-    Ok(values)
 }
 
 /// Some values count as absences.
@@ -49,7 +58,13 @@ fn is_negative(value: &Value) -> bool {
 
 impl Node {
     /// A node with the options of the builder. Its other options are random.
-    pub(crate) fn start(builder: Builder, keys: usize, rng: &Rng, effects: &Arc<Effects>) -> Self {
+    pub(crate) fn start(
+        builder: Builder,
+        layout: Layout,
+        keys: usize,
+        rng: &Rng,
+        effects: &Arc<Effects>,
+    ) -> Self {
         let grace = if rng.chance(500) { Duration::from_secs(30) } else { Duration::ZERO };
         let ttl = if rng.chance(300) { Duration::from_millis(700) } else { Duration::from_secs(60) };
         let policy = Policy::new().ttl(ttl).grace(grace).retry_after(Duration::from_millis(300));
@@ -64,22 +79,21 @@ impl Node {
             .lease_wait(rng.ms(1..300))
             .build()
             .expect("the options are in range");
-        let above = cache.space("a");
-        let views = [&above, &above.space("b")].map(|space| {
-            let view = space.view("v").with_negative(is_negative);
+        let views = match layout {
+            Layout::Spaces => [cache.space("a").view("v"), cache.space("a").space("b").view("v")],
+            Layout::OneView => [cache.view("v"), cache.view("v")].map(|view| view.with_shared_schema("v", 1)),
+        };
+        let views = views.map(|view| {
+            let view = view.with_negative(is_negative);
             if touches { view.touch_on_read() } else { view }
         });
-        let keepers = [&above, &above.space("b")].map(|space| Keeper::new(space.shared("s")));
+        let bytes = match layout {
+            Layout::Spaces => [cache.space("a").shared("s"), cache.space("a").space("b").shared("s")],
+            Layout::OneView => [cache.shared("s"), cache.shared("s")],
+        };
+        let keepers = bytes.map(Keeper::new);
         let (is_lost, effects) = (AtomicBool::new(false), effects.clone());
-        Node { views, keepers, cache, keys, has_jitter, touches, is_lost, effects }
-    }
-
-    /// Notes whether Redis was lost, or is back.
-    pub(crate) fn note_coherence(&self) {
-        let is_lost = self.cache.coherence().mode == CoherenceMode::Lost;
-        let was_lost = self.is_lost.swap(is_lost, Ordering::Relaxed);
-        self.effects.note_if(is_lost, Effect::Lost);
-        self.effects.note_if(was_lost && !is_lost, Effect::Back);
+        Node { views, keepers, cache, keys, layout, has_jitter, touches, is_lost, effects }
     }
 
     /// Notes what a fetch shows, whose loader has failed or not.
@@ -96,14 +110,17 @@ impl Node {
         }
     }
 
-    /// The name of a key without the namespace.
+    /// The name of a key in a space, without the namespace.
     pub(crate) fn name(key: usize) -> String {
-        let view = if Self::is_shared(key) { "s" } else { "v" };
-        format!("{}/{view}:{key}", ["a", "a/b"][Self::level(key)])
+        format!("{}/{}:{key}", ["a", "a/b"][Self::level(key)], Self::view_name(key))
+    }
+
+    fn view_name(key: usize) -> &'static str {
+        if Self::is_shared(key) { "s" } else { "v" }
     }
 
     /// Whether the value of a key is kept outside of memory.
-    fn is_shared(key: usize) -> bool {
+    pub(crate) fn is_shared(key: usize) -> bool {
         key % 4 == 3
     }
 
@@ -125,16 +142,44 @@ impl Node {
         format!("t{}", key / 2)
     }
 
-    /// The keys that have the same tag.
-    pub(crate) fn tagged(&self, key: usize) -> impl Iterator<Item = usize> + use<> {
+    /// Those of so many keys that have the same tag.
+    pub(crate) fn tagged(key: usize, keys: usize) -> impl Iterator<Item = usize> + use<> {
         let first = key - key % 2;
-        first..(first + 2).min(self.keys)
+        first..(first + 2).min(keys)
     }
 
-    pub(crate) async fn fetch(
+    /// The keys with the tag of this one that are kept in memory.
+    pub(crate) fn tagged_in_memory(key: usize, keys: usize) -> Vec<u64> {
+        Self::tagged(key, keys).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect()
+    }
+
+    /// The values of those keys, and those of the shared ones: the shared key of a pair is the second one.
+    async fn and_shared(
         &self,
         key: usize,
-        loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
+        outcomes: Vec<BulkOutcome<Value, &'static str>>,
+    ) -> Vec<Option<Value>> {
+        let found = outcomes.into_iter().map(|found| found.ok().flatten().map(|value| *value));
+        let mut values: Vec<_> = found.collect();
+        for key in Self::tagged(key, self.keys).filter(|key| Self::is_shared(*key)) {
+            values.push(self.read(key).await);
+        }
+        values
+    }
+}
+
+impl NodeCalls for Node {
+    fn note_coherence(&self) {
+        let is_lost = self.cache.coherence().mode == CoherenceMode::Lost;
+        let was_lost = self.is_lost.swap(is_lost, Ordering::Relaxed);
+        self.effects.note_if(is_lost, Effect::Lost);
+        self.effects.note_if(was_lost && !is_lost, Effect::Back);
+    }
+
+    async fn fetch(
+        &self,
+        key: usize,
+        loading: impl Future<Output = Outcome> + Send + 'static,
     ) -> Option<Value> {
         if let Some(keeper) = self.keeper(key) {
             let found = keeper.fetch(key, Self::tag(key), loading).await;
@@ -157,11 +202,10 @@ impl Node {
         fetched.ok().map(|value| *value)
     }
 
-    /// A fetch whose caller loads itself, or leaves before it has begun.
-    pub(crate) async fn lease(
+    async fn lease(
         &self,
         key: usize,
-        loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
+        loading: impl Future<Output = Outcome> + Send + 'static,
         leaves: bool,
     ) -> Option<Value> {
         if Self::is_shared(key) {
@@ -187,16 +231,12 @@ impl Node {
         found.ok().map(|value| *value)
     }
 
-    /// As [`Node::fetch_many`], with a load by the caller.
-    pub(crate) async fn lease_many<F>(
+    async fn lease_many<F: Future<Output = Outcome> + Send + 'static>(
         &self,
         key: usize,
         loader: impl Fn(usize) -> F + Send + Sync + 'static,
-    ) -> Vec<Option<Value>>
-    where
-        F: Future<Output = Result<Value, &'static str>> + Send + 'static,
-    {
-        let keys = self.tagged_in_memory(key);
+    ) -> Vec<Option<Value>> {
+        let keys = Self::tagged_in_memory(key, self.keys);
         let mut leased = self.view(key).fetch_multi(&keys).tag(Self::tag(key)).lease().await;
         let outcomes = loop {
             let lease = match leased {
@@ -211,30 +251,10 @@ impl Node {
         self.and_shared(key, outcomes).await
     }
 
-    /// The keys with the tag of this one that are kept in memory.
-    fn tagged_in_memory(&self, key: usize) -> Vec<u64> {
-        self.tagged(key).filter(|key| !Self::is_shared(*key)).map(|key| key as u64).collect()
-    }
-
-    /// The values of those keys, and those of the shared ones: the shared key of a pair is the second one.
-    async fn and_shared(
+    async fn refresh(
         &self,
         key: usize,
-        outcomes: Vec<BulkOutcome<Value, &'static str>>,
-    ) -> Vec<Option<Value>> {
-        let found = outcomes.into_iter().map(|found| found.ok().flatten().map(|value| *value));
-        let mut values: Vec<_> = found.collect();
-        for key in self.tagged(key).filter(|key| Self::is_shared(*key)) {
-            values.push(self.read(key).await);
-        }
-        values
-    }
-
-    /// The value and its source.
-    pub(crate) async fn refresh(
-        &self,
-        key: usize,
-        loading: impl Future<Output = Result<Value, &'static str>> + Send + 'static,
+        loading: impl Future<Output = Outcome> + Send + 'static,
     ) -> Option<(Value, Source)> {
         if let Some(keeper) = self.keeper(key) {
             // It may be a value from before the call.
@@ -247,15 +267,15 @@ impl Node {
         refreshed
     }
 
-    /// What memory has. Those who keep copies of their own have none there.
-    pub(crate) fn hit(&self, key: usize) -> Option<Value> {
+    /// Those who keep copies of their own have none in memory.
+    async fn hit(&self, key: usize) -> Option<Value> {
         if Self::is_shared(key) {
             return None;
         }
         self.view(key).hit(&(key as u64)).map(|value| *value)
     }
 
-    pub(crate) async fn read(&self, key: usize) -> Option<Value> {
+    async fn read(&self, key: usize) -> Option<Value> {
         if let Some(keeper) = self.keeper(key) {
             return keeper.read(key).await;
         }
@@ -264,7 +284,7 @@ impl Node {
         found
     }
 
-    pub(crate) async fn read_many(&self) -> Vec<Option<Value>> {
+    async fn read_many(&self) -> Vec<Option<Value>> {
         let mut values = vec![None; self.keys];
         for (level, view) in self.views.iter().enumerate() {
             let keys: Vec<u64> = (0..self.keys)
@@ -281,16 +301,12 @@ impl Node {
         values
     }
 
-    /// All keys that have the tag of this one, by one bulk loader; those that are shared are only read.
-    pub(crate) async fn fetch_many<F>(
+    async fn fetch_many<F: Future<Output = Outcome> + Send + 'static>(
         &self,
         key: usize,
         loader: impl Fn(usize) -> F + Send + Sync + 'static,
-    ) -> Vec<Option<Value>>
-    where
-        F: Future<Output = Result<Value, &'static str>> + Send + 'static,
-    {
-        let (keys, loader) = (self.tagged_in_memory(key), Arc::new(loader));
+    ) -> Vec<Option<Value>> {
+        let (keys, loader) = (Self::tagged_in_memory(key, self.keys), Arc::new(loader));
         let fetch = self.view(key).fetch_multi(&keys).tag(Self::tag(key));
         let found = fetch.load(move |keys: Vec<u64>, _| {
             let loader = loader.clone();
@@ -303,7 +319,7 @@ impl Node {
     }
 
     /// A shared key is deleted.
-    pub(crate) async fn write(&self, key: usize, value: Value) -> bool {
+    async fn write(&self, key: usize, value: Value) -> bool {
         if Self::is_shared(key) {
             return self.delete(key).await;
         }
@@ -311,65 +327,64 @@ impl Node {
         matches!(self.view(key).write_with(&(key as u64), value, &options).await, Ok(Reach::Everywhere))
     }
 
-    pub(crate) async fn delete(&self, key: usize) -> bool {
+    async fn delete(&self, key: usize) -> bool {
         if let Some(keeper) = self.keeper(key) {
             return matches!(keeper.delete(key).await, Ok(true));
         }
         matches!(self.view(key).delete(&(key as u64)).await, Ok(Removal { reach: Reach::Everywhere, .. }))
     }
 
-    /// Whether it was stored, or why that is unknown. Nothing is added to a shared key.
-    pub(crate) async fn add(&self, key: usize, value: Value, tagged: bool) -> Result<bool, CacheError> {
+    /// Nothing is added to a shared key.
+    async fn add(&self, key: usize, value: Value, tagged: bool) -> Result<bool, String> {
         if Self::is_shared(key) {
             return Ok(false);
         }
         let options = WriteOptions::new();
         let options = if tagged { options.tag(Self::tag(key)) } else { options };
-        self.view(key).add_with(&(key as u64), value, &options).await
+        self.view(key).add_with(&(key as u64), value, &options).await.map_err(|error| error.to_string())
     }
 
     /// A shared key is deleted, which returns nothing.
-    pub(crate) async fn take(&self, key: usize) -> Result<Option<Value>, CacheError> {
+    async fn take(&self, key: usize) -> Result<Option<Value>, String> {
         if Self::is_shared(key) {
-            return if self.delete(key).await { Ok(None) } else { Err(CacheError::NotAsked) };
+            return if self.delete(key).await { Ok(None) } else { Err("not everywhere".to_owned()) };
         }
-        Ok(self.view(key).take(&(key as u64)).await?.map(|value| *value))
+        let taken = self.view(key).take(&(key as u64)).await.map_err(|error| error.to_string())?;
+        Ok(taken.map(|value| *value))
     }
 
-    pub(crate) async fn expire(&self, key: usize) {
-        // Soft: it promises nothing, and must not break anything. A shared key has none of that name.
+    async fn expire(&self, key: usize) {
+        // A shared key has none of that name.
         let expired = self.view(key).expire(&(key as u64)).await;
         self.effects.note_if(expired.is_ok_and(|removal| removal.existed), Effect::Expire);
     }
 
-    /// Whether it stored a value, or why that is unknown. Nothing is updated under a shared key.
-    pub(crate) async fn update(
+    /// Nothing is updated under a shared key.
+    async fn update(
         &self,
         key: usize,
         update: impl FnMut(Option<&Value>) -> Update<Value> + Send + 'static,
-    ) -> Result<bool, CacheError> {
+    ) -> Result<bool, String> {
         if Self::is_shared(key) {
             return Ok(false);
         }
-        let updated = self.view(key).update(&(key as u64), update).await?;
+        let updated =
+            self.view(key).update(&(key as u64), update).await.map_err(|error| error.to_string())?;
         self.effects.note_if(updated.changed, Effect::Update);
         Ok(updated.changed)
     }
 
-    /// Gives a value another time to live. As `expire`, it promises nothing that the reads could show.
-    pub(crate) async fn touch(&self, key: usize, ttl: Duration) {
+    async fn touch(&self, key: usize, ttl: Duration) {
         let touched = self.view(key).touch(&(key as u64), Policy::new().ttl(ttl)).await;
         self.effects.note_if(matches!(touched, Ok(true)), Effect::NewTime);
     }
 
-    /// As `expire`, by the tag.
-    pub(crate) async fn soften_tag(&self, key: usize) {
+    async fn soften_tag(&self, key: usize) {
         let invalidated = self.cache.invalidate_tags([Self::tag(key)], Invalidation::Soft).await;
         self.effects.note_if(matches!(invalidated, Ok(Reach::Everywhere)), Effect::SoftTag);
     }
 
-    /// Bytes and counters, which no promise covers and which no invalidation may break.
-    pub(crate) async fn use_raw(&self, key: usize) {
+    async fn use_raw(&self, key: usize) {
         let (bytes, ttl) = (key.to_le_bytes(), Duration::from_secs(60));
         let written = self.cache.raw("bytes").write(&key.to_string()[..], bytes, ttl).await;
         self.effects.note_if(written.is_ok(), Effect::Raw);
@@ -377,28 +392,28 @@ impl Node {
         self.effects.note_if(counted.is_ok(), Effect::Counter);
     }
 
-    pub(crate) async fn invalidate_tag(&self, key: usize) -> bool {
+    async fn invalidate_tag(&self, key: usize) -> bool {
         let invalidated = self.cache.invalidate_tags([Self::tag(key)], Invalidation::Hard).await;
         let ok = matches!(invalidated, Ok(Reach::Everywhere));
         self.effects.note_if(ok, Effect::Tag);
         ok
     }
 
-    /// Deletes what a pattern matches: one key, or all.
-    pub(crate) async fn delete_matched(&self, key: Option<usize>) -> bool {
-        let pattern = key.map_or("a*".to_owned(), Self::name);
-        let deleted = self.cache.delete_matched(&pattern).await;
+    async fn delete_matched(&self, key: Option<usize>) -> bool {
+        let deleted = self.cache.delete_matched(&self.layout.pattern(key)).await;
         let ok = matches!(deleted, Ok(Removal { reach: Reach::Everywhere, .. }));
         self.effects.note_if(ok, Effect::Pattern);
         ok
     }
 
-    pub(crate) async fn clear(&self) -> bool {
+    async fn clear(&self) -> bool {
         matches!(self.cache.clear().await, Ok(Reach::Everywhere))
     }
 
-    /// Clears the space of this level, and those below it.
-    pub(crate) async fn clear_space(&self, level: usize) -> bool {
+    async fn clear_space(&self, level: usize) -> bool {
+        if self.layout == Layout::OneView {
+            return self.clear().await;
+        }
         let above = self.cache.space("a");
         let space = if level == 0 { above } else { above.space("b") };
         let ok = matches!(space.clear().await, Ok(Reach::Everywhere));

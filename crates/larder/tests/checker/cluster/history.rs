@@ -8,7 +8,7 @@ use crate::play::{Outcome, await_clients, in_virtual_time};
 use crate::promise::book::{Book, Terms};
 use crate::promise::clients::{Clients, Nodes, Pace};
 use crate::promise::effects::Effects;
-use crate::promise::node::Node;
+use crate::promise::node::{Layout, Node};
 use crate::promise::rng::Rng;
 use crate::promise::trace::Trace;
 use larder::Cache;
@@ -218,5 +218,5 @@ fn start_node(
         .disconnected(disconnected)
         .random_seed(rng.next())
         .clock(Clock::custom(move || offset + start.elapsed()));
-    Node::start(builder, KEYS, rng, effects)
+    Node::start(builder, Layout::Spaces, KEYS, rng, effects)
 }
