@@ -1,6 +1,9 @@
 //! What every cache has to do, for each composition of tiers: memory alone, Redis with as good as no memory, and both.
-//! `pairs` draws options and operations at random.
+//! `pairs` draws options and operations at random, and `languages` runs the same in other languages.
 
+#[path = "../children/mod.rs"]
+mod children;
+mod languages;
 #[path = "../mutation/mod.rs"]
 mod mutation;
 mod pairs;

@@ -174,7 +174,7 @@ impl Subject for Tiers {
 
 /// Waits for a load that failed, which releases its lease after its callers have their answers: a lease whose time passes
 /// meanwhile is not what it was, and stays. A load that stored leaves its lease.
-async fn released(server: &RedisServer) {
+pub(crate) async fn released(server: &RedisServer) {
     for _ in 0..10 {
         if server.command("KEYS c::reload:*") == "*0\r\n" {
             return;
