@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::js::reference::Reference;
 use crate::js::{Env, Value};
 use larder::{BuildError, CacheError, FetchError};
-use larder_host::StartError;
+use larder_host::{FormTaken, StartError};
 
 pub(crate) type Result<T> = std::result::Result<T, Raised>;
 
@@ -84,6 +84,10 @@ impl Raised {
 
 pub(crate) fn of_build(error: &BuildError) -> Raised {
     Class::Option.error(error.to_string())
+}
+
+pub(crate) fn of_form(taken: &FormTaken) -> Raised {
+    Class::Option.error(taken.to_string())
 }
 
 pub(crate) fn of_start(error: StartError) -> Raised {

@@ -8,9 +8,9 @@ use crate::js::{Env, Value};
 use crate::key::bytes_of;
 use crate::object::{Encoding, Kept, Stored, is_null};
 use crate::options::Options;
-use crate::raised::{Class, Failure, Result, of_build, of_cache, of_start};
+use crate::raised::{Class, Failure, Result, of_build, of_cache, of_form, of_start};
 use larder::{CacheError, Fetched, Removal, Update};
-use larder_host::{HostView, Objects};
+use larder_host::{HostView, Objects, ViewForm};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +87,8 @@ pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
     check_schema(&schema)?;
     let Options { policy, tags, .. } = Options::of(env, given[5])?;
     let encoding = Encoding::new(is_shared, cache.max_value_bytes());
+    let form = ViewForm::new(&schema, number, &encoding.codec);
+    cache.host()?.claim_view(&name, form).map_err(|taken| of_form(&taken))?;
     let (codec, objects) =
         (encoding.codec.clone(), if is_shared { Objects::kept() } else { Objects::Copied });
     let view = cache.host()?.view(move |cache| {

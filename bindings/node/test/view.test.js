@@ -168,6 +168,7 @@ test('what is wrong is an error that names it', async () => {
   refused(() => cache.view('v', { shared: 1 }), 'shared is 1')
   refused(() => cache.view('v', { ttl: -1 }), 'ttl is -1; it must be a number of milliseconds from 0')
   const view = cache.view('v')
+  refused(() => cache.view('v', { schema: ['v', 2] }), 'the view "v" of this cache has schema v/1 and codec 3')
   for (const [options, said] of [
     [{ tags: 'one' }, 'tags is "one"; it must be an array of texts'],
     [{ tags: [1] }, 'tags is an object'],

@@ -6,9 +6,9 @@ use crate::key::bytes_of;
 use crate::lease::{BulkKeys, Lease, bulk_answer};
 use crate::object::{Encoding, NIL, Value};
 use crate::options::Options;
-use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_key, of_start};
+use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_form, of_key, of_start};
 use larder::{CacheError, Fetched, Leased, Removal, Update};
-use larder_host::{HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, profile};
+use larder_host::{HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, ViewForm, profile};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -101,6 +101,8 @@ impl View {
         if encoding.is_private() && options.contains("negative_ttl")? {
             return Err(OptionError::new_err("negative_ttl needs a view whose codec is 'messagepack'"));
         }
+        let form = ViewForm::new(&schema, number, &encoding.codec);
+        cache.host().claim_view(&name, form).map_err(|taken| of_form(&taken))?;
         let (codec, objects) = (
             encoding.codec.clone(),
             if shared { Objects::kept() } else { Objects::Kept { factor: IMMUTABLE_FACTOR } },

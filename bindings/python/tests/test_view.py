@@ -144,6 +144,12 @@ def test_options_of_a_cache_are_those_of_larder():
         larder_cache.Cache("a", ttl=1).view("b:c")
     with pytest.raises(larder_cache.OptionError, match="the name of a schema"):
         larder_cache.Cache("a", ttl=1).view("b", schema=("b c", 1))
+    cache = larder_cache.Cache("a", ttl=1)
+    cache.view("b")
+    for other in ({"schema": ("b", 2)}, {"codec": "pickle", "keys": [b"k" * 32]}):
+        with pytest.raises(larder_cache.OptionError, match="of this cache has schema b/1 and codec 3"):
+            cache.view("b", **other)
+    assert cache.view("b", ttl=2).name == "b"
     assert larder_cache.Cache("shop", ttl=datetime.timedelta(minutes=5), grace=0.5, sentinel_fence=False).namespace == "shop"
 
 

@@ -1,6 +1,7 @@
 //! A cache of a host, with a runtime of its own, in each process that uses it.
 
 use crate::process::PerProcess;
+use crate::schemas::{FormTaken, ViewForm, ViewForms};
 use crate::value::HostValue;
 use crate::wait::{WAIT_SLICE, WaitError, wait};
 use larder::{BuildError, Builder, Cache, View};
@@ -62,6 +63,7 @@ pub struct HostCache {
 struct State {
     options: Box<dyn Fn() -> Result<Builder, BuildError> + Send + Sync>,
     running: PerProcess<Running>,
+    forms: ViewForms,
 }
 
 /// A cache and its runtime, in one process.
@@ -84,7 +86,8 @@ impl HostCache {
         options: impl Fn() -> Result<Builder, BuildError> + Send + Sync + 'static,
     ) -> Result<Self, BuildError> {
         options()?.build()?;
-        let state = State { options: Box::new(options), running: PerProcess::new() };
+        let state =
+            State { options: Box::new(options), running: PerProcess::new(), forms: ViewForms::default() };
         Ok(HostCache { state: Arc::new(state) })
     }
 
@@ -103,6 +106,15 @@ impl HostCache {
     /// As [`HostCache::cache`].
     pub fn runtime(&self) -> Result<&Handle, StartError> {
         Ok(&self.running()?.runtime)
+    }
+
+    /// Notes how the values of a view are written, before it is made. Memory knows a view by its name alone, so two views of
+    /// one name with different schemas would read each other's values there, and nowhere else.
+    ///
+    /// # Errors
+    /// If a view of that name has another form.
+    pub fn claim_view(&self, name: &str, form: ViewForm) -> Result<(), FormTaken> {
+        self.state.forms.claim(name, form)
     }
 
     /// A view that is made in each process by `make`, which must not run code of the host, nor use this `HostCache`.

@@ -33,6 +33,7 @@ mod codec;
 mod completions;
 mod process;
 pub mod profile;
+mod schemas;
 mod signature;
 mod value;
 mod wait;
@@ -43,6 +44,7 @@ pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]
 pub use completions::{NoticeSender, NoticeSocket, notice_socket};
 pub use process::PerProcess;
+pub use schemas::{FormTaken, ViewForm};
 pub use signature::{KeyError, MIN_KEY_BYTES, SignedView, Signer};
 pub use value::HostValue;
 pub use wait::{WAIT_SLICE, WaitError, wait};
