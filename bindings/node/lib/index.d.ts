@@ -219,6 +219,12 @@ export class Cache {
   stats (): Stats
 }
 
+/**
+ * Takes the log of larder in this thread: what does not work while the cache goes on. Without a listener warnings and errors are those of
+ * the process, of the type `LarderWarning`.
+ */
+export function onLog (listener: ((level: 'info' | 'warn' | 'error', message: string) => void) | undefined): void
+
 /** The base of all errors of the package. A failure of Redis is never the reason why a fetch fails: the cache then loads. */
 export class LarderError extends Error {}
 /** An option is unknown, or its value is none of the valid ones, which the message names. */

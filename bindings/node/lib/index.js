@@ -4,6 +4,7 @@
 const { Cache } = require('./cache.js')
 const { View } = require('./view.js')
 const { KEEP } = require('./load.js')
+const { onLog } = require('./logs.js')
 const {
   CacheClosed,
   Contended,
@@ -21,6 +22,7 @@ module.exports = {
   Cache,
   View,
   KEEP,
+  onLog,
   CacheClosed,
   Contended,
   EncodeError,

@@ -3,6 +3,7 @@
 
 const { isMainThread } = require('node:worker_threads')
 const { makeError } = require('./errors.js')
+const { log } = require('./logs.js')
 
 const platform = `${process.platform}-${process.arch}`
 
@@ -12,7 +13,7 @@ try {
 } catch (error) {
   throw new Error(`larder-cache has no native part for ${platform}: build it with \`npm run build\``, { cause: error })
 }
-native.begin(makeError)
+native.begin(makeError, log)
 // After `process.exit()` too; of a worker the others go on.
 if (isMainThread) process.on('exit', () => native.drainAll())
 

@@ -46,6 +46,8 @@ impl CacheHandle {
     /// Options are pairs of texts, in their order.
     fn open(namespace: String, options: Options) -> Result<Self> {
         let key = (namespace, options);
+        // In a process with two caches the first one has begun it.
+        larder_host::collect_logs();
         let mut open = open_caches();
         if let Some((shared, handles)) = open.get_mut(&key) {
             *handles += 1;

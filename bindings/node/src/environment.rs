@@ -15,7 +15,7 @@ use crate::js::reference::{Dropped, Reference};
 use crate::js::waker::Waker;
 use crate::js::{Env, Value};
 use crate::raised::{Class, Raised, Result, of_start};
-use larder_host::{Completions, HostCache, Outcome};
+use larder_host::{Completions, HostCache, LogLevel, LogRecord, Outcome, take_logs};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -31,6 +31,8 @@ pub(crate) type Calls = Completions<Deferred, Answer>;
 pub(crate) struct Environment {
     /// Makes an error of a class, a message and a cause.
     make_error: Reference,
+    /// Takes a level and a message of the log.
+    log: Reference,
     dropped: Arc<Dropped>,
     waker: Arc<Waker>,
     /// Of each cache that was used.
@@ -50,13 +52,14 @@ impl Instance for Environment {
 }
 
 impl Environment {
-    /// Begins an environment. `make_error` is a function of `errors.js`.
-    pub(crate) fn begin(env: Env<'_>, make_error: Value<'_>) -> Result<()> {
+    /// Begins an environment. `make_error` is a function of `errors.js`, `log` one of `logs.js`.
+    pub(crate) fn begin<'s>(env: Env<'s>, make_error: Value<'s>, log: Value<'s>) -> Result<()> {
         // What fails there fails because the environment ends.
         let settle = |env: Env<'_>| _ = Environment::of(env).and_then(|environment| environment.settle(env));
         let dropped = Arc::<Dropped>::default();
         let environment = Environment {
             make_error: Reference::new(env, &dropped, make_error)?,
+            log: Reference::new(env, &dropped, log)?,
             dropped,
             waker: Arc::new(Waker::new(env, settle)?),
             calls: RefCell::default(),
@@ -120,6 +123,7 @@ impl Environment {
     /// Settles the promises of all calls that have ended.
     fn settle(&self, env: Env<'_>) -> Result<()> {
         self.dropped.delete(env);
+        self.write_log(env)?;
         // Taken first: an answer may start calls, and open caches.
         let ended: Vec<_> = self.calls.borrow().iter().flat_map(|calls| calls.take()).collect();
         let settled = ended.len();
@@ -135,6 +139,23 @@ impl Environment {
         }
         // Of caches that JavaScript has forgotten nothing comes any more.
         self.calls.borrow_mut().retain(|calls| Rc::strong_count(calls) > 1 || calls.outstanding() > 0);
+        Ok(())
+    }
+
+    /// Writes what larder has logged.
+    fn write_log(&self, env: Env<'_>) -> Result<()> {
+        for LogRecord { level, message } in take_logs() {
+            let level = match level {
+                LogLevel::Info => "info",
+                LogLevel::Warn => "warn",
+                LogLevel::Error => "error",
+            };
+            let log = self.log.value_here(env)?;
+            if log.call(env, &[env.text(level)?, env.text(&message)?]).is_err() {
+                // What a logger throws is not the error of a call.
+                env.take_pending()?;
+            }
+        }
         Ok(())
     }
 

@@ -71,9 +71,9 @@ static FUNCTIONS: &[Function] = &[
     Function { name: "noStore", call: lease::no_store },
 ];
 
-/// `begin(makeError)`: once in each environment, before every other function.
+/// `begin(makeError, log)`: once in each environment, before every other function.
 fn begin<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
-    Environment::begin(env, given[0])?;
+    Environment::begin(env, given[0], given[1])?;
     env.undefined()
 }
 

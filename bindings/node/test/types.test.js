@@ -16,7 +16,7 @@ test('a typed program compiles, and its mistakes do not', () => {
 
 test('the types name every export and every method, and no other', () => {
   const types = fs.readFileSync(require.resolve('larder-cache').replace(/js$/, 'd.ts'), 'utf8')
-  const declared = [...types.matchAll(/^export (?:class|const) (\w+)/gm)].map(([, name]) => name)
+  const declared = [...types.matchAll(/^export (?:class|const|function) (\w+)/gm)].map(([, name]) => name)
   assert.deepStrictEqual(declared.sort(), Object.keys(larder).sort())
   for (const name of ['Cache', 'View']) {
     const [, body] = types.match(new RegExp(`^export class ${name}\\b.*?\\{$(.*?)^\\}`, 'ms'))

@@ -53,6 +53,8 @@ impl Cache {
         let max_value_bytes = max_value_bytes.map_or(MAX_VALUE_BYTES, |(_, size)| size);
         let max_value_bytes =
             max_value_bytes.parse().map_or(usize::MAX, |larder_text::ByteSize(bytes)| bytes as usize);
+        // In a process with two caches the first one has begun it.
+        larder_host::collect_logs();
         let host = {
             let namespace = namespace.clone();
             HostCache::new(move || built(&namespace, &options))

@@ -1,6 +1,7 @@
 //! A call of larder that is under way, or will be: it is waited for, or given to an event loop.
 
 use crate::exit;
+use crate::log;
 use crate::raised::of_wait;
 use larder_host::HostCache;
 use pyo3::exceptions::PyRuntimeError;
@@ -51,10 +52,16 @@ impl Call {
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let future = self.take()?;
         let waited = py.detach(|| {
-            let waited = self.cache.wait(future, None, || exit::unless_exiting(|py| py.check_signals()));
+            let waited = self.cache.wait(future, None, || {
+                exit::unless_exiting(|py| {
+                    log::write(py);
+                    py.check_signals()
+                })
+            });
             exit::stay();
             waited
         });
+        log::write(py);
         waited.map_err(of_wait)?(py)
     }
 }

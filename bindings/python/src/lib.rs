@@ -18,6 +18,7 @@ mod call;
 mod exit;
 mod key;
 mod lease;
+mod log;
 mod object;
 mod options;
 mod queue;

@@ -53,6 +53,7 @@ impl Queue {
     /// The calls that have ended, each with its token, its result and its exception, one of which is `None`.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Vec<Ended>> {
         self.socket.clear();
+        crate::log::write(py);
         let ended = self.completions.take().into_iter().map(|(token, outcome)| {
             let result = match outcome {
                 Outcome::Done(answer) => answer(py),

@@ -23,7 +23,7 @@ def test_fetch_loads_and_invalidations_are_queued_while_redis_is_away(own_redis,
     assert cache.close(1) == other.close(1) == 0
 
 
-def test_nothing_waits_longer_than_its_timeouts(namespace):
+def test_nothing_waits_longer_than_its_timeouts(namespace, caplog):
     cache = larder_cache.Cache(namespace, ttl=60, redis="redis://127.0.0.1:1", redis_timeout="100ms")
     view = cache.view("value")
     began = time.monotonic()
@@ -31,4 +31,6 @@ def test_nothing_waits_longer_than_its_timeouts(namespace):
     assert view.fetch("k", lambda: 1) == 1
     assert view.set("k", 2) is False
     assert time.monotonic() - began < 5
+    assert [record.levelname for record in caplog.records if "request to redis failed" in record.message][:1] == ["WARNING"]
+    assert {record.name for record in caplog.records} == {"larder_cache"}
     cache.close(0.1)

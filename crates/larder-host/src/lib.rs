@@ -18,6 +18,7 @@
 //!   [`PerProcess`] is what else a process must make for itself.
 //! - [`HostValue`] is encoded by the host before larder sees it, and decoded at a hit. [`HostCodec`] moves and checks its bytes.
 //! - [`profile`] is what all languages can read: MessagePack, with bounds. Private encodings are signed ([`Signer`]).
+//! - [`take_logs`] is the log of larder for the logger of the host.
 //! - [`HostCache::wait`] blocks a thread of the host, [`Completions`] wake its event loop.
 //!
 //! # What runs where
@@ -31,6 +32,7 @@
 mod cache;
 mod codec;
 mod completions;
+mod logs;
 mod process;
 pub mod profile;
 mod schemas;
@@ -43,6 +45,7 @@ pub use codec::{HostCodec, Objects, PrivateFormat};
 pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]
 pub use completions::{NoticeSender, NoticeSocket, notice_socket};
+pub use logs::{LogLevel, LogRecord, collect_logs, take_logs};
 pub use process::PerProcess;
 pub use schemas::{FormTaken, ViewForm};
 pub use signature::{KeyError, MIN_KEY_BYTES, SignedView, Signer};

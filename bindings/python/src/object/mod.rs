@@ -3,6 +3,7 @@
 mod read;
 mod write;
 
+use crate::log;
 use crate::raised::EncodeError;
 use larder_host::{HostCodec, HostValue, profile};
 use pyo3::prelude::*;
@@ -139,9 +140,9 @@ fn unreadable(py: Python<'_>, key: &[u8], error: PyErr) -> PyResult<()> {
     if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
         return Err(error);
     }
-    let logger = py.import("logging")?.call_method1("getLogger", ("larder_cache",))?;
     let key = String::from_utf8_lossy(key);
-    logger.call_method1("warning", ("the value of key %r cannot be read: %r", &*key, error.value(py)))?;
+    log::logger(py)?
+        .call_method1("warning", ("the value of key %r cannot be read: %r", &*key, error.value(py)))?;
     Ok(())
 }
 
