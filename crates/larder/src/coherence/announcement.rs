@@ -7,12 +7,14 @@
 //!       then   for each key, member or glob: its length in four bytes, little-endian, and its bytes
 //!       then   stamps only: four bytes 0xff, and the ledger's clock in decimal digits
 //! ```
-//! A message that is not readable counts as a missed one: every entry becomes suspect.
+//! A message that is not readable counts as a missed one: every entry becomes suspect. Nor is one readable that names what is not
+//! of the namespace: it would be replayed after a failure, by patterns of others too.
 
 use super::Coordinator;
 use super::replay_log::Invalidated;
 use crate::key::glob::Glob;
 use crate::node::Node;
+use crate::node::keyspace::Keyspace;
 use crate::node::listeners::RemoteInvalidation;
 use crate::report::events::Event;
 use crate::tier::{Announcement, Push, PushHandler};
@@ -26,6 +28,9 @@ const STAMPS: u8 = 2;
 const MATCHING: u8 = 3;
 const END: [u8; 4] = [0xff; 4];
 const HEADER_BYTES: usize = 18;
+/// The highest clock that is taken from a message: a stamp of a ledger is less than 2^53, and a new ledger begins above the clock
+/// that its maker knows. In microseconds since 1970 it is in the year 2112.
+const LAST_CLOCK: u64 = 1 << 52;
 
 /// The identity of a node: random, one for each cache that is built.
 pub(crate) type Origin = [u8; 16];
@@ -70,6 +75,15 @@ enum Message<'a> {
 }
 
 impl Message<'_> {
+    /// Whether all that it names is of the namespace: keys begin with its name, and so does the only glob.
+    fn is_of(&self, keyspace: &Keyspace) -> bool {
+        match self {
+            Message::Keys(_, keys) => keys.iter().all(|key| keyspace.has(key)),
+            Message::Matching(_, glob) => glob.starts_with(keyspace.glob("").as_bytes()),
+            Message::Stamps(..) => true,
+        }
+    }
+
     fn origin(&self) -> Origin {
         let (Message::Keys(origin, _) | Message::Stamps(origin, ..) | Message::Matching(origin, _)) = self;
         *origin
@@ -100,6 +114,10 @@ fn parse(message: &[u8]) -> Option<Message<'_>> {
         },
         STAMPS => {
             let clock = std::str::from_utf8(rest).ok()?.parse().ok()?;
+            // A node adopts it: there must be room above it for the clocks of all ledgers to come.
+            if !(1..=LAST_CLOCK).contains(&clock) {
+                return None;
+            }
             Some(Message::Stamps(origin, parts.into_iter().map(<[u8]>::to_vec).collect(), clock))
         }
         _ => None,
@@ -172,7 +190,7 @@ impl PushHandler for CachePushHandler {
         let Some(coordinator) = self.coordinator.upgrade() else { return };
         let node = &coordinator.node;
         match push {
-            Push::Announcement(message) => match parse(message) {
+            Push::Announcement(message) => match parse(message).filter(|read| read.is_of(&node.keyspace)) {
                 Some(message) => self.receive(&coordinator, message),
                 None => {
                     tracing::warn!(bytes = message.len(), "announcement is not readable");
@@ -230,6 +248,23 @@ mod tests {
         }
         assert_eq!(parse(b"a message of another program"), None);
         assert_eq!(parse(&stamps(b"c", ORIGIN, &[]).message), None, "no clock");
+        for clock in [0, LAST_CLOCK + 1, u64::MAX] {
+            let mut announced = stamps(b"c", ORIGIN, &[b"!t".to_vec()]).message;
+            announced.extend_from_slice(clock.to_string().as_bytes());
+            assert_eq!(parse(&announced), None, "no ledger has the clock {clock}");
+        }
         assert_eq!(parse(&encode(MATCHING, ORIGIN, [&b"a*"[..], b"b*"])), None, "two globs");
+    }
+
+    #[test]
+    fn message_names_only_what_is_of_the_namespace() {
+        let keyspace = Keyspace::new("a[b", "0");
+        let is_of = |kind, part: &[u8]| {
+            let message = encode(kind, ORIGIN, [part]);
+            parse(&message).expect("readable").is_of(&keyspace)
+        };
+        assert!(is_of(KEYS, b"a[b:v:k") && is_of(MATCHING, b"a\\[b:v:*"));
+        assert!(!is_of(KEYS, b"a[bc:v:k") && !is_of(KEYS, b"") && !is_of(MATCHING, b"*"));
+        assert!(!is_of(MATCHING, b"a[b:*"), "this matches keys of other namespaces");
     }
 }

@@ -47,6 +47,11 @@ impl Keyspace {
         &self.namespace
     }
 
+    /// Whether a key in Redis is one of the namespace.
+    pub(crate) fn has(&self, redis_key: &[u8]) -> bool {
+        redis_key.strip_prefix(self.namespace.as_bytes()).is_some_and(|rest| rest.starts_with(b":"))
+    }
+
     /// The prefix of all Redis keys.
     pub(crate) fn prefix(&self) -> Vec<u8> {
         [self.namespace.as_bytes(), b":"].concat()

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, node_with, over, pair};
-use larder::{CacheError, CoherenceMode, Event, Source, View};
+use larder::{CacheError, CoherenceMode, Event, Invalidation, Source, View};
 use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
@@ -29,6 +29,30 @@ async fn write_replaces_value_of_other_node() {
     a.write("k", 2).await.everywhere();
     assert_eq!(cached(&a, "k").await, 2, "on this node at once");
     eventually("the other node sees it", async || cached(&b, "k").await == 2).await;
+}
+
+/// A clock that is near the highest stamp, or above it, would leave no room for the next ledger: a node that adopted it would be lost
+/// until it is started again.
+#[tokio::test]
+async fn announced_clock_that_no_ledger_has_is_not_adopted() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = pair(&server);
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    a.write("k", 1).await.everywhere();
+    assert_eq!(cached(&b, "k").await, 1);
+    let origin = r"\x07".repeat(16);
+    for clock in ["9007199254740991", "100000000000000000"] {
+        let message = format!(r"\x01\x02{origin}\x02\x00\x00\x00!x\xff\xff\xff\xff{clock}");
+        assert_eq!(
+            server.command(&format!("PUBLISH test::news:0 \"{message}\"")),
+            ":2\r\n",
+            "both nodes hear it"
+        );
+    }
+    one.invalidate_tags(["t"], Invalidation::Hard).await.everywhere();
+    a.write("k", 2).await.everywhere();
+    eventually("the other node sees it", async || cached(&b, "k").await == 2).await;
+    assert_eq!([&one, &other].map(|cache| cache.coherence().mode), [CoherenceMode::Full; 2]);
 }
 
 #[tokio::test]
