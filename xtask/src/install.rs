@@ -69,15 +69,21 @@ const LIBRARIES: &[Libraries] = &[
     },
     Libraries {
         source: "bindings/python/tests",
-        folder: crate::python::LIBRARIES,
+        folder: crate::bindings::python::LIBRARIES,
         manifests: &["requirements.txt"],
         install: pip,
     },
     Libraries {
         source: "bindings/python/tests",
-        folder: crate::python::SOURCES,
+        folder: crate::bindings::python::SOURCES,
         manifests: &["sources.txt"],
         install: pip_sources,
+    },
+    Libraries {
+        source: "bindings/node/test",
+        folder: crate::bindings::node::LIBRARIES,
+        manifests: &[".npmrc", "package.json", "package-lock.json"],
+        install: npm,
     },
     Libraries {
         source: "crates/larder-server/tests/client_libraries/node",

@@ -4,8 +4,8 @@
 //! cargo xtask test [--install] [--soak]   lints, checks, builds, and runs every test; --install first installs the
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
 //!                                         the shared tier run twice: on redis-server, and on the built `larder server`
-//! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, python, on-larder,
-//!                                         examples, guard, docs, package
+//! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, python, node,
+//!                                         languages, on-larder, examples, guard, docs, package
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, layers, licences, documents
 //! cargo xtask guard [--accept] [--no-build]
@@ -19,6 +19,7 @@
 //! cargo xtask features                    checks each library without features, and with each of its features alone
 //! ```
 
+mod bindings;
 mod check;
 mod cost;
 mod examples;
@@ -27,7 +28,6 @@ mod guard;
 mod install;
 mod on_larder;
 mod pictures;
-mod python;
 mod stages;
 mod workspace;
 

@@ -1,14 +1,15 @@
 //! The stages of `cargo xtask test`. Each stage is timed and can be run alone; the first failure ends the run.
 
+use crate::bindings::{languages, node, python};
 use crate::check;
 use crate::cost;
 use crate::examples;
 use crate::guard;
 use crate::on_larder;
-use crate::python;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,15 +22,17 @@ const SOAK_SECONDS: &str = "600";
 type Stage = fn(&mut Counts, bool) -> Result<()>;
 
 /// The stages, in the order in which they run.
-const STAGES: [(&str, Stage); 11] = [
+const STAGES: [(&str, Stage); 13] = [
     ("format", |_, _| cargo(&["fmt", "--all", "--check"])),
     ("checks", |_, _| check::all()),
     ("clippy", |_, _| cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])),
     ("build", |_, _| build().and_then(|()| cost::check_test_build())),
     ("tests", |counts, soak| {
-        counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, None)
+        counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, vec![])
     }),
-    ("python", |counts, _| counts.add_python()),
+    ("python", |counts, _| python::run().map(|ran| counts.add_binding(ran))),
+    ("node", |counts, _| node::run().map(|ran| counts.add_binding(ran))),
+    ("languages", |counts, soak| counts.add_languages(soak)),
     ("on-larder", |counts, soak| counts.add_run_on_larder(soak)),
     ("examples", |counts, _| counts.add_examples()),
     ("guard", |counts, _| counts.add_guard()),
@@ -53,7 +56,7 @@ pub(crate) fn test(soak: bool, only: Option<&str>) -> Result<()> {
     counts.report()
 }
 
-/// Builds what `cargo test` builds, and the library for Python, which has no tests in Rust.
+/// Builds what `cargo test` builds, and the libraries for other languages, which have no tests in Rust.
 pub(crate) const TEST_BUILD: &[&str] = &["build", "--workspace", "--all-targets", "--locked"];
 
 /// One build for the tests, for the examples, and for the binaries that they start.
@@ -230,20 +233,26 @@ impl Counts {
     /// Runs the tests of the shared tier on `larder server`.
     fn add_run_on_larder(&mut self, soak: bool) -> Result<()> {
         let (before, all) = (self.passed, on_larder::count_tests()?);
-        self.add_run(&on_larder::arguments(), soak, Some(&on_larder::server()))?;
+        let server = ("LARDER_TEST_SERVER", on_larder::server().into());
+        self.add_run(&on_larder::arguments(), soak, vec![server])?;
         on_larder::check(&self.only_redis)?;
         let ran = self.passed - before;
         if ran < all { bail!("only {ran} of {all} tests ran") } else { Ok(()) }
     }
 
-    /// Runs tests, with this server in place of redis-server, prints their output, and parses their summaries.
-    fn add_run(&mut self, words: &[&str], soak: bool, server: Option<&Path>) -> Result<()> {
+    /// Runs tests with these variables, prints their output, and parses their summaries.
+    fn add_run(
+        &mut self,
+        words: &[&str],
+        soak: bool,
+        environment: Vec<(&'static str, OsString)>,
+    ) -> Result<()> {
         let skip_log = target().join("skipped.txt");
         _ = std::fs::remove_file(&skip_log);
         let mut child = command(words)
             .env("LARDER_SKIP_LOG", &skip_log)
             .envs(soak.then_some(("LARDER_SOAK", SOAK_SECONDS)))
-            .envs(server.map(|server| ("LARDER_TEST_SERVER", server)))
+            .envs(environment)
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot run cargo")?;
@@ -263,12 +272,20 @@ impl Counts {
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
     }
 
-    /// Runs the tests of the package for Python.
-    fn add_python(&mut self) -> Result<()> {
-        let (passed, skipped) = python::run()?;
+    /// The tests of a package for another language: how many passed, and those that were skipped.
+    fn add_binding(&mut self, (passed, skipped): (u64, Vec<String>)) {
         self.passed += passed;
         self.skipped.extend(skipped);
-        Ok(())
+    }
+
+    /// Runs the tests between languages.
+    fn add_languages(&mut self, soak: bool) -> Result<()> {
+        let missing = languages::missing();
+        if !missing.is_empty() {
+            self.skipped.extend(missing);
+            return Ok(());
+        }
+        self.add_run(languages::TESTS, soak, languages::environment()?)
     }
 
     /// Runs the examples; each counts as a test.

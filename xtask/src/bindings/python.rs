@@ -1,11 +1,12 @@
 //! The tests of the package for Python: with the library of the test build, and packages of PyPI in the target folder.
 
+use super::{copy, replace_folder};
 use crate::stages::number_before;
-use crate::workspace::{files_below, root, target};
+use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
 use larder_process::find_program;
-use std::io::{BufRead, BufReader, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The folder of the package.
@@ -61,31 +62,9 @@ fn tests_of(prefix: &str) -> Result<PathBuf> {
 }
 
 /// The package as an installation has it: its modules, with the library beside them.
-fn stage() -> Result<PathBuf> {
+pub(super) fn stage() -> Result<PathBuf> {
     let folder = target().join(LIBRARIES).join("package");
-    match std::fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {}", folder.display()));
-        }
-        _ => {}
-    }
-    let modules = root().join(SOURCE).join("python");
-    for file in files_below(&modules, "").into_iter().filter(|file| !is_built(file)) {
-        let below = file.strip_prefix(&modules).expect("it is below").to_owned();
-        copy(&file, &folder.join(below))?;
-    }
+    replace_folder(&root().join(SOURCE).join("python"), &folder)?;
     copy(&target().join("debug/lib_core.so"), &folder.join("larder_cache/_core.abi3.so"))?;
     Ok(folder)
-}
-
-/// Whether Python or an editable installation has made the file.
-fn is_built(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending == "pyc" || ending == "so")
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let folder = to.parent().context("a file has a folder")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let copied = std::fs::copy(from, to);
-    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display())).map(drop)
 }
