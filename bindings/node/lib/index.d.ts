@@ -176,7 +176,7 @@ export interface Stats {
 
 export interface Coherence {
   /** `full` while other nodes are heard, `lost` while they are not, `memory` without Redis. */
-  mode: 'memory' | 'full' | 'lost' | 'unsupported' | 'shut down'
+  mode: 'memory' | 'full' | 'lost' | 'unsupported' | 'shut down' | 'unknown'
   memoryTrusted: boolean
   /** Milliseconds. */
   proofAge: number
