@@ -15,7 +15,7 @@ pub(crate) const LIBRARIES: &str = "node";
 
 /// Runs the tests, and prints their output. Returns how many passed, and those that were skipped.
 pub(crate) fn run() -> Result<(u64, Vec<String>)> {
-    if find_program("node").is_none() || !target().join(LIBRARIES).join("installed").is_file() {
+    if !is_installed() {
         return Ok((0, vec!["the tests of the package for Node.js: run `cargo xtask install`".to_owned()]));
     }
     let tests = stage()?;
@@ -48,10 +48,19 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     }
 }
 
+/// Whether the packages of npm are there.
+pub(super) fn is_installed() -> bool {
+    find_program("node").is_some() && target().join(LIBRARIES).join("installed").is_file()
+}
+
+/// Where the package is after [`stage`].
+pub(super) fn package() -> PathBuf {
+    target().join(LIBRARIES).join("node_modules/larder-cache")
+}
+
 /// Installs the package beside those of npm, and the tests where they find both. Returns the folder of the tests.
 pub(super) fn stage() -> Result<PathBuf> {
-    let (source, libraries) = (root().join(SOURCE), target().join(LIBRARIES));
-    let package = libraries.join("node_modules/larder-cache");
+    let (source, package) = (root().join(SOURCE), package());
     replace_folder(&source.join("lib"), &package.join("lib"))?;
     copy(&source.join("package.json"), &package.join("package.json"))?;
     // As Node names this platform.
@@ -59,7 +68,7 @@ pub(super) fn stage() -> Result<PathBuf> {
     let processor = std::env::consts::ARCH.replace("x86_64", "x64").replace("aarch64", "arm64");
     let library = package.join(format!("lib/{system}-{processor}.node"));
     copy(&target().join("debug/liblarder_node.so"), &library)?;
-    let tests = libraries.join("test");
+    let tests = target().join(LIBRARIES).join("test");
     replace_folder(&source.join("test"), &tests)?;
     Ok(tests)
 }

@@ -1,6 +1,6 @@
 //! The tests of the package for Python: with the library of the test build, and packages of PyPI in the target folder.
 
-use super::{copy, replace_folder};
+use super::{copy, node, replace_folder};
 use crate::stages::number_before;
 use crate::workspace::{root, target};
 use anyhow::{Context, Result, bail};
@@ -23,6 +23,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
         return Ok((0, vec!["the tests of the package for Python: run `cargo xtask install`".to_owned()]));
     }
     let package = stage()?;
+    // Its example shares a cache with that of Node.js.
+    let node = if node::is_installed() { Some(node::stage().map(|_| node::package())?) } else { None };
     let path = std::env::join_paths([package, libraries.join("packages")])?;
     let mut child = Command::new("python3")
         .args(["-m", "pytest", "-p", "no:cacheprovider", "-rs"])
@@ -32,6 +34,7 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
         .env("LARDER_PEER", target().join("debug/examples/peer"))
         .env("LARDER_DJANGO_TESTS", tests_of("django-")?)
         .env("LARDER_FLASK_CACHING_TESTS", tests_of("flask_caching-")?)
+        .envs(node.map(|package| ("LARDER_NODE", package)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
