@@ -86,9 +86,14 @@ class Node {
         this.#loading.delete(id)
         if (word === 'raise') return reject(Object.assign(new Error(text(rest[0])), { isOfTest: true }))
         const [words, { ttl, tags = [], noStore, keep }] = parts(rest)
-        if (ttl !== undefined) load.ttl(ttl)
-        for (const tag of tags) load.tag(tag)
-        if (noStore) load.noStore()
+        try {
+          if (ttl !== undefined) load.ttl(ttl)
+          for (const tag of tags) load.tag(tag)
+          if (noStore) load.noStore()
+        } catch (error) {
+          // Its caller has left meanwhile.
+          return reject(error)
+        }
         resolve(keep ? KEEP : end(words))
       })
       this.#say(['loading', id, ...keys.map(written)].join(' '))

@@ -86,8 +86,9 @@ test('the end of a process gives its pending invalidations two seconds', async (
   const server = await redis(t)
   // Redis does not answer for a second: the deletion is pending when the process exits.
   const { printed, code } = await run(`
-    const { Cache } = require('larder-cache')
+    const { Cache, onLog } = require('larder-cache')
     const { connect } = require('node:net')
+    onLog(() => {})
     const cache = new Cache('drain', { ttl: '5m', redis: process.env.REDIS, redisTimeout: 100 })
     const view = cache.view('v')
     ;(async () => {
