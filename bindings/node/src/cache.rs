@@ -24,11 +24,18 @@ struct Shared {
     max_value_bytes: usize,
 }
 
-/// The caches that are open, and by how many handles.
-static OPEN: LazyLock<Mutex<HashMap<(String, Options), (Arc<Shared>, usize)>>> =
-    LazyLock::new(Mutex::default);
+/// The caches that are open.
+type OpenCaches = HashMap<(String, Options), Open>;
 
-fn open_caches() -> MutexGuard<'static, HashMap<(String, Options), (Arc<Shared>, usize)>> {
+static OPEN: LazyLock<Mutex<OpenCaches>> = LazyLock::new(Mutex::default);
+
+/// A cache that is open, by so many handles.
+struct Open {
+    shared: Arc<Shared>,
+    handles: usize,
+}
+
+fn open_caches() -> MutexGuard<'static, OpenCaches> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -49,12 +56,12 @@ impl CacheHandle {
         // In a process with two caches the first one has begun it.
         larder_host::collect_logs();
         let mut open = open_caches();
-        if let Some((shared, handles)) = open.get_mut(&key) {
-            *handles += 1;
-            return Ok(CacheHandle::of(shared.clone()));
+        if let Some(found) = open.get_mut(&key) {
+            found.handles += 1;
+            return Ok(CacheHandle::of(found.shared.clone()));
         }
         let shared = Arc::new(Shared::new(key.clone())?);
-        open.insert(key, (shared.clone(), 1));
+        open.insert(key, Open { shared: shared.clone(), handles: 1 });
         Ok(CacheHandle::of(shared))
     }
 
@@ -97,9 +104,9 @@ impl CacheHandle {
             return;
         }
         let mut open = open_caches();
-        let Some((_, handles)) = open.get_mut(&self.shared.key) else { return };
-        *handles -= 1;
-        if *handles == 0 {
+        let Some(found) = open.get_mut(&self.shared.key) else { return };
+        found.handles -= 1;
+        if found.handles == 0 {
             open.remove(&self.shared.key);
             let host = self.shared.host.clone();
             std::thread::spawn(move || host.close(limit));
@@ -197,7 +204,7 @@ pub(crate) fn drain<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>
 /// `drainAll()`, before the process ends: blocks while there are invalidations that Redis has not confirmed, for some time.
 pub(crate) fn drain_all<'s>(env: Env<'s>, _: &Arguments<'s>) -> Result<Value<'s>> {
     let open = std::mem::take(&mut *open_caches());
-    for (shared, _) in open.into_values() {
+    for Open { shared, .. } in open.into_values() {
         // The process ends whatever it says, and its threads with it.
         _ = shared.host.drain(DRAIN_LIMIT);
         std::mem::forget(shared);

@@ -188,7 +188,8 @@ fn bulk_answer<'s>(
 ) -> Result<Value<'s>> {
     let outcomes = match leased {
         BulkLeased::Lead(lease) => {
-            return env.external(External::BulkLoad(BulkLoad { lease: RefCell::new(Some(lease)), keys }));
+            let load = BulkLoad { lease: RefCell::new(Some(lease)), keys };
+            return env.external(External::BulkLoad(Box::new(load)));
         }
         BulkLeased::Done(outcomes) => outcomes,
     };

@@ -10,7 +10,9 @@ async function both (t, name) {
   const server = await redis(t)
   const cache = new Cache(name, { ttl: '5m', redis: server.url })
   t.after(() => cache.close())
-  return { cache, products: cache.view('product', { schema: ['product', 1] }), rust: peer(t, server, name) }
+  /** Waits until somebody has the lease of a key. */
+  const leased = (key) => eventually(`the lease of ${key}`, async () => (await server.command('EXISTS', `${name}:product:${key}`)).startsWith(':1'))
+  return { cache, leased, products: cache.view('product', { schema: ['product', 1] }), rust: peer(t, server, name) }
 }
 
 test('each language reads what the other has written', async (t) => {
@@ -41,13 +43,13 @@ test('what one language invalidates the other does not serve', async (t) => {
 })
 
 test('one load for both languages', async (t) => {
-  const { products, rust } = await both(t, 'loads')
-  const loading = rust('fetch slow rust 1 300')
-  await pause(100)
+  const { leased, products, rust } = await both(t, 'loads')
+  const loading = rust('fetch slow rust 1 1000')
+  await leased('slow')
   assert.equal((await products.fetch('slow', () => assert.fail('Rust loads it'))).name, 'rust')
   assert.equal(await loading, 'loaded rust 1')
-  const own = products.fetch('other', () => pause(300).then(() => ({ name: 'js', price: 2, tags: [], weight: null })))
-  await pause(100)
+  const own = products.fetch('other', () => pause(1000).then(() => ({ name: 'js', price: 2, tags: [], weight: null })))
+  await leased('other')
   assert.equal(await rust('fetch other rust 1 0'), 'found js 2')
   await own
 })

@@ -130,8 +130,12 @@ test('a caller gets the stale value after its soft timeout', async () => {
   const view = own('soft').view('v', { grace: '1m', softTimeout: 20 })
   await view.set('k', 'old')
   await view.expire('k')
-  const leader = view.fetch('k', () => pause(150).then(() => 'new'))
-  await pause(5)
+  let isLoading = false
+  const leader = view.fetch('k', () => {
+    isLoading = true
+    return pause(150).then(() => 'new')
+  })
+  await eventually('the load', () => isLoading)
   assert.equal(await view.fetch('k', () => assert.fail('somebody loads')), 'old')
   await leader
   await eventually('the new value', () => view.hit('k') === 'new')

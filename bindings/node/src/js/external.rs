@@ -15,7 +15,7 @@ pub(crate) enum External {
     Cache(Rc<CacheHandle>),
     View(View),
     Load(Load),
-    BulkLoad(BulkLoad),
+    BulkLoad(Box<BulkLoad>),
 }
 
 impl<'s> Env<'s> {

@@ -64,8 +64,9 @@ pub(super) const CRATES: &[CrateLayers] = &[
         name: "larder-host",
         layers: &[
             ("basics", &["process", "profile", "signature", "wait"]),
-            ("values", &["value"]),
+            ("values", &["logs", "value"]),
             ("codec", &["codec"]),
+            ("forms", &["schemas"]),
             ("handles", &["cache", "completions"]),
         ],
         exceptions: &[],
