@@ -6,6 +6,7 @@ pub(crate) mod documents;
 mod engine;
 mod hit_ratio;
 mod http;
+mod languages;
 mod links;
 pub(crate) mod quick;
 mod scale;
@@ -103,6 +104,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &server::Server,
     &server::Stalls,
     &links::Links,
+    &languages::Languages,
     &documents::DOCUMENT_0,
     &documents::DOCUMENT_1,
     &documents::DOCUMENT_2,
