@@ -18,7 +18,7 @@ struct Row {
     text: &'static str,
 }
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 22] = [
     Row {
         suite: "engine",
         workload: "get-zipf",
@@ -130,6 +130,70 @@ const ROWS: [Row; 14] = [
         relation: Relation::Ratio,
         versus: "axum",
         text: "processor time of a counted redirect ÷ an axum handler that answers 302 (links)",
+    },
+    Row {
+        suite: "languages",
+        workload: "python-shared",
+        measure: "cpu",
+        relation: Relation::Ratio,
+        versus: "cachebox",
+        text: "processor time of a hit from Python, object shared ÷ cachebox's TTLCache (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "python-shared",
+        measure: "cpu",
+        relation: Relation::Ratio,
+        versus: "cachetools",
+        text: "processor time of a hit from Python, object shared ÷ cachetools' TTLCache (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "python-django",
+        measure: "cpu",
+        relation: Relation::Ratio,
+        versus: "LocMemCache",
+        text: "processor time of a get by Django's backend, object copied ÷ LocMemCache's (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "node-hit",
+        measure: "cpu",
+        relation: Relation::Ratio,
+        versus: "lru-cache",
+        text: "processor time of a hit from Node.js, object shared ÷ lru-cache's with a TTL (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "node-fetch",
+        measure: "cpu",
+        relation: Relation::Ratio,
+        versus: "cache-manager",
+        text: "processor time of an awaited fetch from Node.js ÷ cache-manager's wrap (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "node-fetch",
+        measure: "cpu",
+        relation: Relation::Ratio,
+        versus: "bentocache",
+        text: "processor time of an awaited fetch from Node.js ÷ bentocache's getOrSet (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "python-cold",
+        measure: "time",
+        relation: Relation::Ratio,
+        versus: "core",
+        text: "time of a load over Redis from Python ÷ one in Rust (languages)",
+    },
+    Row {
+        suite: "languages",
+        workload: "node-cold",
+        measure: "time",
+        relation: Relation::Ratio,
+        versus: "core",
+        text: "time of a load over Redis from Node.js ÷ one in Rust (languages)",
     },
 ];
 
