@@ -6,8 +6,8 @@ use crate::js::function::Arguments;
 use crate::js::{Env, Value};
 use crate::options::time;
 use crate::raised::{Class, Raised, Result, of_build, of_cache, of_start};
-use larder::{Builder, CacheError, CoherenceMode, Invalidation, Reach, TierStats};
-use larder_host::HostCache;
+use larder::{Builder, CacheError, Invalidation, Reach, TierStats};
+use larder_host::{HostCache, mode_name};
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -222,7 +222,7 @@ pub(crate) fn set_enabled<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Val
 pub(crate) fn coherence<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let now = given[0].cache(env)?.cache()?.coherence();
     let object = env.object()?;
-    object.put(env, "mode", env.text(mode(now.mode))?)?;
+    object.put(env, "mode", env.text(mode_name(now.mode))?)?;
     object.put(env, "memoryTrusted", env.boolean(now.memory_trusted)?)?;
     object.put(env, "proofAge", env.number(milliseconds(now.proof_age))?)?;
     object.put(env, "disconnected", env.number(milliseconds(now.disconnected))?)?;
@@ -277,19 +277,6 @@ pub(crate) fn reached<'s>(
     Environment::of(env)?.start(env, handle, call, |env, reach| {
         env.boolean(reach.map_err(|error| of_cache(&error))?.is_everywhere())
     })
-}
-
-/// The name of a mode, as in the metrics of larder.
-fn mode(mode: CoherenceMode) -> &'static str {
-    match mode {
-        CoherenceMode::Memory => "memory",
-        CoherenceMode::Full => "full",
-        CoherenceMode::Lost => "lost",
-        CoherenceMode::Unsupported(_) => "unsupported",
-        CoherenceMode::Forked => "forked",
-        CoherenceMode::ShutDown => "shut down",
-        _ => "unknown",
-    }
 }
 
 pub(crate) fn milliseconds(time: Duration) -> f64 {

@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::js::reference::Reference;
 use crate::js::{Env, Value};
 use larder::{BuildError, CacheError, FetchError};
-use larder_host::{FormTaken, StartError};
+use larder_host::{FormTaken, NameError, StartError};
 
 pub(crate) type Result<T> = std::result::Result<T, Raised>;
 
@@ -84,6 +84,10 @@ impl Raised {
 
 pub(crate) fn of_build(error: &BuildError) -> Raised {
     Class::Option.error(error.to_string())
+}
+
+pub(crate) fn of_name(wrong: &NameError) -> Raised {
+    Class::Option.error(wrong.to_string())
 }
 
 pub(crate) fn of_form(taken: &FormTaken) -> Raised {

@@ -8,9 +8,9 @@ use crate::js::{Env, Value};
 use crate::key::bytes_of;
 use crate::object::{Encoding, Kept, Stored, is_null};
 use crate::options::Options;
-use crate::raised::{Class, Failure, Result, of_build, of_cache, of_form, of_start};
+use crate::raised::{Class, Failure, Result, of_build, of_cache, of_form, of_name, of_start};
 use larder::{CacheError, Fetched, Removal, Update};
-use larder_host::{HostView, Objects, ViewForm};
+use larder_host::{HostView, Objects, ViewForm, check_schema_name, check_view_name};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +83,7 @@ pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
     let (name, schema) =
         (text(env, given[1], "the name of a view")?, text(env, given[2], "the name of a schema")?);
     let (number, is_shared) = (given[3].number(env)? as u32, given[4].boolean(env)?);
-    check_name(&name)?;
-    check_schema(&schema)?;
+    check_view_name(&name).and_then(|()| check_schema_name(&schema)).map_err(|wrong| of_name(&wrong))?;
     let Options { policy, tags, .. } = Options::of(env, given[5])?;
     let encoding = Encoding::new(is_shared, cache.max_value_bytes());
     let form = ViewForm::new(&schema, number, &encoding.codec);
@@ -97,26 +96,6 @@ pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
     });
     let view = Arc::new(view.map_err(|error| of_build(&error))?);
     env.external(External::View(View { cache, view, encoding }))
-}
-
-/// Refuses a name that larder would panic about.
-fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.contains([':', '/']) {
-        let message = format!("the name of a view is {name:?}; it must be a name without ':' and '/'");
-        return Err(Class::Option.error(message));
-    }
-    Ok(())
-}
-
-/// The same for the name of a schema.
-fn check_schema(name: &str) -> Result<()> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    if !(1..=64).contains(&name.len()) || !name.bytes().all(is_allowed) {
-        return Err(Class::Option.error(format!(
-            "the name of a schema is {name:?}; it must have 1 to 64 of the ASCII letters, digits and _-."
-        )));
-    }
-    Ok(())
 }
 
 /// `read(view, key)`: the value, or `undefined`.

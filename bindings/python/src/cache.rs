@@ -3,8 +3,8 @@
 use crate::call::Call;
 use crate::options::time;
 use crate::raised::{LarderError, of_build, of_cache, of_start};
-use larder::{Builder, CacheError, CoherenceMode, Invalidation, Reach, TierStats};
-use larder_host::HostCache;
+use larder::{Builder, CacheError, Invalidation, Reach, TierStats};
+use larder_host::{HostCache, mode_name};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Cache {
     fn coherence<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let now = self.cache()?.coherence();
         let dict = PyDict::new(py);
-        dict.set_item("mode", mode(now.mode))?;
+        dict.set_item("mode", mode_name(now.mode))?;
         dict.set_item("memory_trusted", now.memory_trusted)?;
         dict.set_item("proof_age", now.proof_age.as_secs_f64())?;
         dict.set_item("disconnected", now.disconnected.as_secs_f64())?;
@@ -162,19 +162,6 @@ pub(crate) fn reached(
         let reach = reach.map_err(|error| of_cache(&error))?;
         Ok(reach.is_everywhere().into_pyobject(py)?.to_owned().into_any())
     })
-}
-
-/// The name of a mode, as in the metrics of larder.
-fn mode(mode: CoherenceMode) -> &'static str {
-    match mode {
-        CoherenceMode::Memory => "memory",
-        CoherenceMode::Full => "full",
-        CoherenceMode::Lost => "lost",
-        CoherenceMode::Unsupported(_) => "unsupported",
-        CoherenceMode::Forked => "forked",
-        CoherenceMode::ShutDown => "shut down",
-        _ => "unknown",
-    }
 }
 
 fn tier<'py>(py: Python<'py>, stats: &TierStats) -> PyResult<Bound<'py, PyDict>> {

@@ -1,7 +1,7 @@
 //! The exceptions of the package, and what each error of larder raises.
 
 use larder::{BuildError, CacheError, FetchError};
-use larder_host::{FormTaken, KeyError, StartError, WaitError};
+use larder_host::{FormTaken, KeyError, NameError, StartError, WaitError};
 use pyo3::import_exception;
 use pyo3::prelude::*;
 
@@ -21,6 +21,10 @@ pub(crate) fn of_build(error: &BuildError) -> PyErr {
 
 pub(crate) fn of_key(error: KeyError) -> PyErr {
     OptionError::new_err(error.to_string())
+}
+
+pub(crate) fn of_name(wrong: &NameError) -> PyErr {
+    OptionError::new_err(wrong.to_string())
 }
 
 pub(crate) fn of_form(taken: &FormTaken) -> PyErr {

@@ -6,9 +6,12 @@ use crate::key::bytes_of;
 use crate::lease::{BulkKeys, Lease, bulk_answer};
 use crate::object::{Encoding, NIL, Value};
 use crate::options::Options;
-use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_form, of_key, of_start};
+use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_form, of_key, of_name, of_start};
 use larder::{CacheError, Fetched, Leased, Removal, Update};
-use larder_host::{HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, ViewForm, profile};
+use larder_host::{
+    HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, ViewForm, check_schema_name,
+    check_view_name, profile,
+};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -82,8 +85,7 @@ impl View {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let (schema, number) = schema;
-        check_name(&name)?;
-        check_schema(&schema)?;
+        check_view_name(&name).and_then(|()| check_schema_name(&schema)).map_err(|wrong| of_name(&wrong))?;
         let (policy, tags) = {
             let options = Options::of(Some(options))?;
             (options.policy, options.tags)
@@ -330,27 +332,6 @@ impl View {
             }
         })
     }
-}
-
-/// Refuses a name that larder would panic about.
-fn check_name(name: &str) -> PyResult<()> {
-    if name.is_empty() || name.contains([':', '/']) {
-        return Err(OptionError::new_err(format!(
-            "the name of a view is {name:?}; it must be a name without ':' and '/'"
-        )));
-    }
-    Ok(())
-}
-
-/// The same for the name of a schema.
-fn check_schema(name: &str) -> PyResult<()> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    if !(1..=64).contains(&name.len()) || !name.bytes().all(is_allowed) {
-        return Err(OptionError::new_err(format!(
-            "the name of a schema is {name:?}; it must have 1 to 64 of the ASCII letters, digits and _-."
-        )));
-    }
-    Ok(())
 }
 
 /// Whether a value is `None`. Of views whose values are MessagePack.

@@ -33,6 +33,7 @@ mod cache;
 mod codec;
 mod completions;
 mod logs;
+mod names;
 mod process;
 pub mod profile;
 mod schemas;
@@ -46,6 +47,7 @@ pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]
 pub use completions::{NoticeSender, NoticeSocket, notice_socket};
 pub use logs::{LogLevel, LogRecord, collect_logs, take_logs};
+pub use names::{NameError, check_schema_name, check_view_name, mode_name};
 pub use process::PerProcess;
 pub use schemas::{FormTaken, ViewForm};
 pub use signature::{KeyError, MIN_KEY_BYTES, SignedView, Signer};

@@ -63,7 +63,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
     CrateLayers {
         name: "larder-host",
         layers: &[
-            ("basics", &["process", "profile", "signature", "wait"]),
+            ("basics", &["names", "process", "profile", "signature", "wait"]),
             ("values", &["logs", "value"]),
             ("codec", &["codec"]),
             ("forms", &["schemas"]),
