@@ -56,7 +56,7 @@ test('the leader gets its own error, and the others get one each with it as the 
     assert.equal(error.cause, thrown)
     assert.match(error.message, /no database/)
   }
-  const odd = await Promise.allSettled([1, 2].map(() => view.fetch('odd', async () => { await pause(20); throw 'text' }))) // eslint-disable-line no-throw-literal
+  const odd = await Promise.allSettled([1, 2].map(() => view.fetch('odd', async () => { await pause(20); throw 'text' })))
   const [follower] = odd.map((end) => end.reason).filter((error) => error !== 'text')
   assert.match(follower.message, /text/)
 })

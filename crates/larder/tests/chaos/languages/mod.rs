@@ -4,9 +4,9 @@
 //! ```text
 //! clients ─► node 0: Rust ───────────────────────────────┐
 //! clients ─► node 1: lines ─► python3 child.py sync ─────┼─► redis-server
-//! clients ─► node 2: lines ─► python3 child.py asyncio ──┤
-//! clients ─► node 3: lines ─► a fork of a child ─────────┤
-//! clients ─► node 4: lines ─► another one ───────────────┘
+//! clients ─► …       lines ─► a child of each other kind ┤
+//! clients ─► …       lines ─► a fork of a child ─────────┤
+//! clients ─► …       lines ─► another one ───────────────┘
 //! ```
 //!
 //! Loaders run here: `bindings/interop/protocol.md`. A child may be stopped, and killed at any moment; some of its loaders never
