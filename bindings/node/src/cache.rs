@@ -5,9 +5,9 @@ use crate::js::external::External;
 use crate::js::function::Arguments;
 use crate::js::{Env, Value};
 use crate::options::time;
-use crate::raised::{Class, Raised, Result, of_build, of_cache, of_start};
-use larder::{Builder, CacheError, Invalidation, Reach, TierStats};
-use larder_host::{HostCache, mode_name};
+use crate::raised::{Raised, Result};
+use larder::{CacheError, Invalidation, Reach, TierStats};
+use larder_host::{ErrorClass, HostCache, Spelling, cache_counters, mode_name, tier_counters};
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -21,7 +21,6 @@ type Options = Vec<(String, String)>;
 struct Shared {
     host: HostCache,
     key: (String, Options),
-    max_value_bytes: usize,
 }
 
 /// The caches that are open.
@@ -53,14 +52,13 @@ impl CacheHandle {
     /// Options are pairs of texts, in their order.
     fn open(namespace: String, options: Options) -> Result<Self> {
         let key = (namespace, options);
-        // In a process with two caches the first one has begun it.
-        larder_host::collect_logs();
         let mut open = open_caches();
         if let Some(found) = open.get_mut(&key) {
             found.handles += 1;
             return Ok(CacheHandle::of(found.shared.clone()));
         }
-        let shared = Arc::new(Shared::new(key.clone())?);
+        let shared =
+            Arc::new(Shared { host: HostCache::with_options(&key.0, key.1.clone())?, key: key.clone() });
         open.insert(key, Open { shared: shared.clone(), handles: 1 });
         Ok(CacheHandle::of(shared))
     }
@@ -71,7 +69,7 @@ impl CacheHandle {
 
     pub(crate) fn host(&self) -> Result<&HostCache> {
         if self.is_closed.get() {
-            return Err(Class::CacheClosed.error("the cache was closed"));
+            return Err(Raised::of(ErrorClass::Closed, "the cache was closed"));
         }
         Ok(&self.shared.host)
     }
@@ -80,12 +78,8 @@ impl CacheHandle {
         self.is_closed.get()
     }
 
-    pub(crate) fn max_value_bytes(&self) -> usize {
-        self.shared.max_value_bytes
-    }
-
     fn cache(&self) -> Result<&larder::Cache> {
-        self.host()?.cache().map_err(of_start)
+        Ok(self.host()?.cache()?)
     }
 
     /// The calls of this environment.
@@ -121,26 +115,6 @@ impl Drop for CacheHandle {
     }
 }
 
-impl Shared {
-    fn new(key: (String, Options)) -> Result<Self> {
-        /// The default of larder for values, which a view encodes before larder sees them.
-        const MAX_VALUE_BYTES: &str = "64MiB";
-        let max_value_bytes = key.1.iter().rfind(|(name, _)| name == "max_value_bytes");
-        let max_value_bytes = max_value_bytes.map_or(MAX_VALUE_BYTES, |(_, size)| size);
-        let max_value_bytes =
-            max_value_bytes.parse().map_or(usize::MAX, |larder_text::ByteSize(bytes)| bytes as usize);
-        let (namespace, options) = key.clone();
-        let host = HostCache::new(move || built(&namespace, &options)).map_err(|error| of_build(&error))?;
-        Ok(Shared { host, key, max_value_bytes })
-    }
-}
-
-fn built(namespace: &str, options: &[(String, String)]) -> std::result::Result<Builder, larder::BuildError> {
-    // A process of a server for Node has brothers, and little to say at once.
-    let builder = larder::Cache::builder(namespace).redis_connections(1);
-    options.iter().try_fold(builder, |builder, (name, value)| builder.option(name, value))
-}
-
 /// `openCache(namespace, [[name, text], …])`
 pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let namespace = text(env, given[0], "the namespace")?;
@@ -161,8 +135,7 @@ pub(crate) fn release<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'
 
 /// `timeOptions()`: the names of the options of a cache that are times.
 pub(crate) fn time_options<'s>(env: Env<'s>, _: &Arguments<'s>) -> Result<Value<'s>> {
-    let options = larder::Builder::options().iter().filter(|option| option.takes() == "a time");
-    let names = options.map(|option| env.text(option.name())).collect::<Result<Vec<_>>>()?;
+    let names = larder_host::time_options().map(|name| env.text(name)).collect::<Result<Vec<_>>>()?;
     env.array_of(names)
 }
 
@@ -188,7 +161,7 @@ pub(crate) fn delete_matched<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<
     let (cache, pattern) = (handle.cache()?.clone(), text(env, given[1], "the pattern")?);
     let deletion = async move { cache.delete_matched(&pattern).await };
     Environment::of(env)?.start(env, handle, deletion, |env, removed: std::result::Result<_, CacheError>| {
-        let removed: larder::Removal<u64> = removed.map_err(|error| of_cache(&error))?;
+        let removed: larder::Removal<u64> = removed?;
         env.number(removed.existed as f64)
     })
 }
@@ -237,31 +210,15 @@ pub(crate) fn stats<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>
     object.put(env, "memory", tier(env, &stats.memory)?)?;
     let redis = stats.redis.as_ref().map_or_else(|| env.null(), |stats| tier(env, stats))?;
     object.put(env, "redis", redis)?;
-    for (name, count) in [
-        ("loads", stats.loads),
-        ("loadFailures", stats.load_failures),
-        ("coalesced", stats.coalesced),
-        ("refused", stats.refused),
-        ("stale", stats.stale),
-    ] {
-        object.put(env, name, env.number(count as f64)?)?;
+    for (name, count) in cache_counters(&stats) {
+        object.put(env, &Spelling::Camel.of(name), env.number(count as f64)?)?;
     }
     Ok(object)
 }
 
 fn tier<'s>(env: Env<'s>, stats: &TierStats) -> Result<Value<'s>> {
     let object = env.object()?;
-    for (name, count) in [
-        ("hits", Some(stats.hits)),
-        ("misses", Some(stats.misses)),
-        ("errors", Some(stats.errors)),
-        ("unreadable", Some(stats.unreadable)),
-        ("evicted", Some(stats.evicted)),
-        ("expired", Some(stats.expired)),
-        ("entries", stats.entries),
-        ("bytes", stats.bytes),
-        ("capacity", stats.capacity),
-    ] {
+    for (name, count) in tier_counters(stats) {
         let count = count.map_or_else(|| env.null(), |count| env.number(count as f64))?;
         object.put(env, name, count)?;
     }
@@ -274,9 +231,7 @@ pub(crate) fn reached<'s>(
     handle: &CacheHandle,
     call: impl Future<Output = std::result::Result<Reach, CacheError>> + Send + 'static,
 ) -> Result<Value<'s>> {
-    Environment::of(env)?.start(env, handle, call, |env, reach| {
-        env.boolean(reach.map_err(|error| of_cache(&error))?.is_everywhere())
-    })
+    Environment::of(env)?.start(env, handle, call, |env, reach| env.boolean(reach?.is_everywhere()))
 }
 
 pub(crate) fn milliseconds(time: Duration) -> f64 {
@@ -285,8 +240,9 @@ pub(crate) fn milliseconds(time: Duration) -> f64 {
 
 /// A text, or an error that names what it is not.
 pub(crate) fn text<'s>(env: Env<'s>, value: Value<'s>, name: &str) -> Result<String> {
-    let refused =
-        || -> Raised { Class::Option.error(format!("{name} is {}; it must be a text", value.shown(env))) };
+    let refused = || -> Raised {
+        Raised::of(ErrorClass::Option, format!("{name} is {}; it must be a text", value.shown(env)))
+    };
     if value.kind(env)? != crate::js::Kind::Text {
         return Err(refused());
     }

@@ -14,8 +14,8 @@ use crate::js::promise::Deferred;
 use crate::js::reference::{Dropped, Reference};
 use crate::js::waker::Waker;
 use crate::js::{Env, Value};
-use crate::raised::{Class, Raised, Result, of_start};
-use larder_host::{Completions, HostCache, LogLevel, LogRecord, Outcome, take_logs};
+use crate::raised::{Raised, Result};
+use larder_host::{Completions, ErrorClass, HostCache, LogLevel, LogRecord, Outcome, take_logs};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -85,7 +85,7 @@ impl Environment {
 
     /// A queue for the calls on a cache.
     pub(crate) fn calls_on(&self, host: &HostCache) -> Result<Rc<Calls>> {
-        let (runtime, waker) = (host.runtime().map_err(of_start)?.clone(), self.waker.clone());
+        let (runtime, waker) = (host.runtime()?.clone(), self.waker.clone());
         let calls = Rc::new(Calls::new(runtime, move || waker.wake()));
         self.calls.borrow_mut().push(calls.clone());
         Ok(calls)
@@ -114,7 +114,7 @@ impl Environment {
                 }
             }
             Err(deferred) => {
-                self.settle_one(env, deferred, Err(Class::CacheClosed.error("the cache was closed")))
+                self.settle_one(env, deferred, Err(Raised::of(ErrorClass::Closed, "the cache was closed")))
             }
         }
         Ok(promise)
@@ -174,7 +174,9 @@ fn result_of<'s>(env: Env<'s>, outcome: Outcome<Answer>) -> Result<Value<'s>> {
         Outcome::Done(answer) => {
             catch_unwind(AssertUnwindSafe(|| answer(env))).unwrap_or_else(|_| Err(Raised::panicked()))
         }
-        Outcome::Cancelled => Err(Class::CacheClosed.error("the cache was closed before the call ended")),
+        Outcome::Cancelled => {
+            Err(Raised::of(ErrorClass::Closed, "the cache was closed before the call ended"))
+        }
         Outcome::Panicked => Err(Raised::panicked()),
     }
 }

@@ -7,7 +7,7 @@ use crate::js::reference::Dropped;
 use crate::js::{Env, Value};
 use crate::key::bytes_of;
 use crate::object::{Encoding, Kept};
-use crate::raised::{Failure, Result, of_start};
+use crate::raised::{Failure, Result};
 use larder_host::HostView;
 use napi_sys::{napi_callback_info, napi_env, napi_value};
 use std::rc::Rc;
@@ -55,7 +55,7 @@ impl Hit {
     #[inline]
     fn find_bytes<'s>(&self, env: Env<'s>, key: &[u8]) -> Result<Value<'s>> {
         if !self.cache.is_closed()
-            && let Some(found) = self.view.get().map_err(of_start)?.hit(key)
+            && let Some(found) = self.view.get()?.hit(key)
             && let Some(value) = self.encoding.value(env, &self.dropped, &found, key)?
         {
             return Ok(value);

@@ -2,11 +2,9 @@
 
 use crate::js::function::Arguments;
 use crate::js::{Env, Kind, Value};
-use crate::raised::{Class, Result};
+use crate::raised::{Raised, Result};
+use larder_host::{ErrorClass, KeyParts};
 
-/// Separates the parts of an array. In a part it is escaped.
-const SEPARATOR: u8 = b':';
-const ESCAPE: u8 = b'\\';
 /// How many arrays may be around a part.
 const MAX_DEPTH: usize = 16;
 
@@ -30,7 +28,7 @@ fn nested<'s>(env: Env<'s>, key: Value<'s>, depth: usize) -> Result<Vec<u8>> {
         _ => None,
     };
     bytes.ok_or_else(|| {
-        Class::KeyType.error(format!(
+        Raised::of(ErrorClass::KeyType, format!(
             "the key is {}; it must be well-formed text, a Uint8Array, a whole number, a bigint, a boolean, or an array of them \
              that is not empty",
             key.shown(env)
@@ -39,19 +37,11 @@ fn nested<'s>(env: Env<'s>, key: Value<'s>, depth: usize) -> Result<Vec<u8>> {
 }
 
 fn of_parts<'s>(env: Env<'s>, parts: Value<'s>, depth: usize) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    for (number, part) in parts.elements(env)?.into_iter().enumerate() {
-        if number > 0 {
-            out.push(SEPARATOR);
-        }
-        for byte in nested(env, part, depth)? {
-            if matches!(byte, SEPARATOR | ESCAPE) {
-                out.push(ESCAPE);
-            }
-            out.push(byte);
-        }
+    let mut key = KeyParts::new();
+    for part in parts.elements(env)? {
+        key.add(&nested(env, part, depth)?);
     }
-    Ok(out)
+    Ok(key.into_bytes())
 }
 
 /// `keyBytes(key)`: the bytes of a key, as they follow the name of the view in Redis.

@@ -7,10 +7,11 @@ use crate::js::reference::Reference;
 use crate::js::{Env, Kind, Value};
 use crate::key::bytes_of;
 use crate::object::{Encoding, Stored};
-use crate::options::{Options, time};
-use crate::raised::{Class, Failure, Raised, Result, of_fetch};
-use crate::view::{NativeView, View, keys_of, slices, value_or_undefined};
+use crate::options::{self, time};
+use crate::raised::{Failure, Raised, Result, of_fetch};
+use crate::view::{NativeView, View, keys_of, value_or_undefined};
 use larder::{BulkCx, BulkLease, BulkLeased, FetchError, Fetched, Leased, LoadCx, LoadLease, Loaded};
+use larder_host::ErrorClass;
 use std::cell::RefCell;
 use std::collections::HashSet;
 
@@ -30,7 +31,7 @@ pub(crate) struct BulkLoad {
 }
 
 fn ended() -> Raised {
-    Class::Larder.error("the load has ended")
+    Raised::of(ErrorClass::Other, "the load has ended")
 }
 
 impl Load {
@@ -48,14 +49,10 @@ impl BulkLoad {
 /// `lease(view, key, options)`: the value, a load, or `undefined` for a value that JavaScript cannot read.
 pub(crate) fn lease<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let options = Options::of(env, given[2])?;
+    let options = options::of(env, given[2])?;
     let (encoding, own) = (view.encoding.clone(), key.clone());
-    let lease = |native: NativeView| async move {
-        let fetch = native.fetch(&key[..]).policy(options.policy);
-        let fetch = options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag));
-        let fetch = if options.refresh { fetch.refresh() } else { fetch };
-        fetch.lease().await
-    };
+    let codec = encoding.codec.clone();
+    let lease = |native: NativeView| async move { larder_host::lease(&native, &codec, &key, &options).await };
     view.call(env, lease, move |env, leased| match leased {
         Ok(Leased::Hit(found)) => value_or_undefined(env, &encoding, Some(&found), &own),
         Ok(Leased::Lead(lease)) => {
@@ -170,12 +167,9 @@ fn set<'s>(
 /// `leaseMany(view, keys, options)`: an array of the values, `undefined` where there is none, or a load of some of them.
 pub(crate) fn lease_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
-    let options = Options::of(env, given[2])?;
+    let options = options::of(env, given[2])?;
     let (encoding, own) = (view.encoding.clone(), keys.clone());
-    let lease = |native: NativeView| async move {
-        let fetch = native.fetch_multi(slices(&keys)).policy(options.policy);
-        options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag)).lease().await
-    };
+    let lease = |native: NativeView| async move { larder_host::lease_many(&native, &keys, &options).await };
     view.call(env, lease, move |env, leased| bulk_answer(env, leased, own, &encoding))
 }
 

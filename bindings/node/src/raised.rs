@@ -3,8 +3,8 @@
 use crate::environment::Environment;
 use crate::js::reference::Reference;
 use crate::js::{Env, Value};
-use larder::{BuildError, CacheError, FetchError};
-use larder_host::{FormTaken, NameError, StartError};
+use larder::FetchError;
+use larder_host::{ErrorClass, HostError};
 
 pub(crate) type Result<T> = std::result::Result<T, Raised>;
 
@@ -15,51 +15,36 @@ pub(crate) enum Raised {
     Pending,
     /// One of the classes in `errors.js`.
     Larder {
-        class: Class,
+        class: ErrorClass,
         message: String,
         /// The error of another caller's loader.
         cause: Option<Reference>,
     },
 }
 
-/// The classes of `errors.js`, by their names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    CacheClosed,
-    Contended,
-    Encode,
-    KeyType,
-    Larder,
-    LoadFailed,
-    LoadTimeout,
-    Option,
-    Redis,
-}
-
-impl Class {
-    fn name(self) -> &'static str {
-        match self {
-            Class::CacheClosed => "CacheClosed",
-            Class::Contended => "Contended",
-            Class::Encode => "EncodeError",
-            Class::KeyType => "KeyTypeError",
-            Class::Larder => "LarderError",
-            Class::LoadFailed => "LoadFailed",
-            Class::LoadTimeout => "LoadTimeout",
-            Class::Option => "OptionError",
-            Class::Redis => "RedisError",
-        }
-    }
-
-    pub(crate) fn error(self, message: impl Into<String>) -> Raised {
-        Raised::Larder { class: self, message: message.into(), cause: None }
+/// The name of a class in `errors.js`.
+fn name(class: ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::Closed => "CacheClosed",
+        ErrorClass::Contended => "Contended",
+        ErrorClass::Encode => "EncodeError",
+        ErrorClass::KeyType => "KeyTypeError",
+        ErrorClass::LoadFailed => "LoadFailed",
+        ErrorClass::LoadTimeout => "LoadTimeout",
+        ErrorClass::Option => "OptionError",
+        ErrorClass::Redis => "RedisError",
+        ErrorClass::Other => "LarderError",
     }
 }
 
 impl Raised {
+    pub(crate) fn of(class: ErrorClass, message: impl ToString) -> Self {
+        HostError::new(class, message).into()
+    }
+
     /// A fault of this library.
-    pub(crate) fn fault(message: impl Into<String>) -> Self {
-        Class::Larder.error(message)
+    pub(crate) fn fault(message: impl ToString) -> Self {
+        Raised::of(ErrorClass::Other, message)
     }
 
     /// A panic, which the panic hook has reported.
@@ -77,55 +62,23 @@ impl Raised {
             None => None,
         };
         let cause = cause.map_or_else(|| env.undefined(), Ok)?;
-        let arguments = [env.text(class.name())?, env.text(&message)?, cause];
+        let arguments = [env.text(name(class))?, env.text(&message)?, cause];
         environment.make_error(env)?.call(env, &arguments)
     }
 }
 
-pub(crate) fn of_build(error: &BuildError) -> Raised {
-    Class::Option.error(error.to_string())
-}
-
-pub(crate) fn of_name(wrong: &NameError) -> Raised {
-    Class::Option.error(wrong.to_string())
-}
-
-pub(crate) fn of_form(taken: &FormTaken) -> Raised {
-    Class::Option.error(taken.to_string())
-}
-
-pub(crate) fn of_start(error: StartError) -> Raised {
-    match error {
-        StartError::Build(error) => of_build(&error),
-        other => Raised::fault(other.to_string()),
+impl<E: Into<HostError>> From<E> for Raised {
+    fn from(error: E) -> Self {
+        let HostError { class, message } = error.into();
+        Raised::Larder { class, message, cause: None }
     }
 }
 
-pub(crate) fn of_cache(error: &CacheError) -> Raised {
-    let class = match error {
-        CacheError::ShutDown | CacheError::Forked => Class::CacheClosed,
-        CacheError::Encode(_) => Class::Encode,
-        CacheError::Contended { .. } => Class::Contended,
-        CacheError::Pattern { .. } => Class::Option,
-        _ => Class::Redis,
-    };
-    class.error(error.to_string())
-}
-
-/// For a caller whose own loader did not throw it: an error of its own, with that as the cause.
+/// For a caller whose own loader did not throw it.
 pub(crate) fn of_fetch(error: &FetchError<Failure>) -> Raised {
-    match error {
-        FetchError::Load(failure) => Raised::Larder {
-            class: Class::LoadFailed,
-            message: format!("the load of another caller failed: {failure}"),
-            cause: failure.error.clone(),
-        },
-        FetchError::Timeout => Class::LoadTimeout.error(error.to_string()),
-        FetchError::ShutDown | FetchError::Forked | FetchError::Dropped => {
-            Class::CacheClosed.error(error.to_string())
-        }
-        other => Raised::fault(other.to_string()),
-    }
+    let HostError { class, message } = HostError::of_fetch(error);
+    let cause = if let FetchError::Load(failure) = error { failure.error.clone() } else { None };
+    Raised::Larder { class, message, cause }
 }
 
 /// What a loader has thrown.

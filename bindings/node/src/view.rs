@@ -6,11 +6,11 @@ use crate::js::external::External;
 use crate::js::function::Arguments;
 use crate::js::{Env, Value};
 use crate::key::bytes_of;
-use crate::object::{Encoding, Kept, Stored, is_null};
-use crate::options::Options;
-use crate::raised::{Class, Failure, Result, of_build, of_cache, of_form, of_name, of_start};
-use larder::{CacheError, Fetched, Removal, Update};
-use larder_host::{HostView, Objects, ViewForm, check_schema_name, check_view_name};
+use crate::object::{Encoding, Kept, Stored};
+use crate::options;
+use crate::raised::{Failure, Raised, Result};
+use larder::{CacheError, Fetched, Removal};
+use larder_host::{ErrorClass, HostView, Objects, Sum, ViewOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn native(&self) -> Result<&NativeView> {
         self.cache.host()?;
-        self.view.get().map_err(of_start)
+        Ok(self.view.get()?)
     }
 
     /// A call of the native view.
@@ -83,18 +83,13 @@ pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
     let (name, schema) =
         (text(env, given[1], "the name of a view")?, text(env, given[2], "the name of a schema")?);
     let (number, is_shared) = (given[3].number(env)? as u32, given[4].boolean(env)?);
-    check_view_name(&name).and_then(|()| check_schema_name(&schema)).map_err(|wrong| of_name(&wrong))?;
-    let Options { policy, tags, .. } = Options::of(env, given[5])?;
-    let encoding = Encoding::new(is_shared, cache.max_value_bytes());
-    let form = ViewForm::new(&schema, number, &encoding.codec);
-    cache.host()?.claim_view(&name, form).map_err(|taken| of_form(&taken))?;
-    let (codec, objects) =
-        (encoding.codec.clone(), if is_shared { Objects::kept() } else { Objects::Copied });
-    let view = cache.host()?.view(move |cache| {
-        let view = codec.view(cache, &name, (&schema, number), objects).with_policy(policy);
-        tags.iter().fold(view, |view: NativeView, tag| view.with_tag(tag)).with_negative(is_null)
-    });
-    let view = Arc::new(view.map_err(|error| of_build(&error))?);
+    let defaults = options::of(env, given[5])?;
+    let host = cache.host()?;
+    let encoding = Encoding::new(is_shared, host.max_value_bytes());
+    let objects = if is_shared { Objects::kept() } else { Objects::Copied };
+    let codec = encoding.codec.clone();
+    let view = host.open_view(ViewOptions { name, schema: (schema, number), codec, objects, defaults })?;
+    let view = Arc::new(view);
     env.external(External::View(View { cache, view, encoding }))
 }
 
@@ -120,7 +115,7 @@ pub(crate) fn read_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value
 /// `write(view, key, value, options)`: whether all nodes know.
 pub(crate) fn write<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let options = Options::of(env, given[3])?.for_write();
+    let options = options::of(env, given[3])?.for_write();
     let value = view.encoding.stored(env, &key, given[2])?;
     let native = view.native()?.clone();
     reached(env, &view.cache, async move { native.write_with(&key[..], value, &options).await })
@@ -129,21 +124,20 @@ pub(crate) fn write<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>
 /// `writeMany(view, keys, values, options)`: whether all nodes know.
 pub(crate) fn write_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
-    let options = Options::of(env, given[3])?.for_write();
-    let values = keys.iter().zip(given[2].elements(env)?);
-    let values =
-        values.map(|(key, value)| view.encoding.stored(env, key, value)).collect::<Result<Vec<_>>>()?;
+    let options = options::of(env, given[3])?;
+    let mut values = Vec::with_capacity(keys.len());
+    for (key, value) in keys.into_iter().zip(given[2].elements(env)?) {
+        let value = view.encoding.stored(env, &key, value)?;
+        values.push((key, value));
+    }
     let native = view.native()?.clone();
-    reached(env, &view.cache, async move {
-        let values = slices(&keys).zip(values).map(|(key, value)| (key, value, options.clone()));
-        native.write_multi_with(values).await
-    })
+    reached(env, &view.cache, async move { larder_host::write_many(&native, values, &options).await })
 }
 
 /// `add(view, key, value, options)`: whether it stored the value.
 pub(crate) fn add<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let options = Options::of(env, given[3])?.for_write();
+    let options = options::of(env, given[3])?.for_write();
     let value = view.encoding.stored(env, &key, given[2])?;
     let add = |native: NativeView| async move { native.add_with(&key[..], value, &options).await };
     view.call(env, add, is_done)
@@ -160,7 +154,7 @@ pub(crate) fn remove_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Val
     let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
     let deletion = |native: NativeView| async move { native.delete_multi(slices(&keys)).await };
     view.call(env, deletion, |env, removed| {
-        let removed = removed.map_err(|error| of_cache(&error))?;
+        let removed = removed?;
         let existed = removed.existed.iter().filter(|existed| **existed).count();
         env.number(existed as f64)
     })
@@ -179,14 +173,14 @@ pub(crate) fn take<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
     view.call(
         env,
         |native| async move { native.take(&key[..]).await },
-        move |env, taken: Outcome<_>| answer(env, taken.map_err(|error| of_cache(&error))?),
+        move |env, taken: Outcome<_>| answer(env, taken?),
     )
 }
 
 /// `touch(view, key, options)`: whether there was a value.
 pub(crate) fn touch<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let policy = Options::of(env, given[2])?.policy;
+    let policy = options::of(env, given[2])?.policy;
     view.call(env, |native| async move { native.touch(&key[..], policy).await }, is_done)
 }
 
@@ -205,31 +199,15 @@ pub(crate) fn increment<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
     let by = whole(env, given[2], "by")?;
     let initial = if given[3].is_undefined(env)? { None } else { Some(whole(env, given[3], "initial")?) };
-    let options = Options::of(env, given[4])?.for_write();
-    let encoding = view.encoding.clone();
-    let change = {
-        let (encoding, key) = (encoding.clone(), key.clone());
-        move |found: Option<&Stored>| match (found, initial) {
-            (None, Some(initial)) => Update::PutWith(encoding.of_integer(&key, initial), options.clone()),
-            (None, None) => Update::Keep,
-            (Some(value), _) => match encoding.integer(value, &key).and_then(|number| number.checked_add(by))
-            {
-                Some(sum) => Update::Put(encoding.of_integer(&key, sum)),
-                None => Update::Keep,
-            },
-        }
+    let options = options::of(env, given[4])?;
+    let codec = view.encoding.codec.clone();
+    let increment = |native: NativeView| async move {
+        larder_host::increment(&native, &codec, &key, by, initial, &options).await
     };
-    let own = key.clone();
-    let update = |native: NativeView| async move { native.update(&key[..], change).await };
-    view.call(env, update, move |env, updated| {
-        let updated = updated.map_err(|error: CacheError| of_cache(&error))?;
-        match (updated.changed, updated.value) {
-            (true, Some(found)) => {
-                encoding.integer(&found, &own).map_or_else(|| env.undefined(), |sum| env.integer(sum))
-            }
-            (_, None) => env.undefined(),
-            (false, Some(_)) => env.boolean(false),
-        }
+    view.call(env, increment, |env, sum: Outcome<Sum>| match sum? {
+        Sum::Is(sum) => env.integer(sum),
+        Sum::NoValue => env.undefined(),
+        Sum::NoNumber => env.boolean(false),
     })
 }
 
@@ -242,14 +220,17 @@ fn whole<'s>(env: Env<'s>, value: Value<'s>, name: &str) -> Result<i64> {
         _ => None,
     };
     number.ok_or_else(|| {
-        Class::Option.error(format!("{name} is {}; it must be a whole number of 64 bits", value.shown(env)))
+        Raised::of(
+            ErrorClass::Option,
+            format!("{name} is {}; it must be a whole number of 64 bits", value.shown(env)),
+        )
     })
 }
 
 fn is_done<'s>(env: Env<'s>, done: Outcome<bool>) -> Result<Value<'s>> {
-    env.boolean(done.map_err(|error| of_cache(&error))?)
+    env.boolean(done?)
 }
 
 fn has_existed<'s>(env: Env<'s>, removed: Outcome<Removal>) -> Result<Value<'s>> {
-    env.boolean(removed.map_err(|error| of_cache(&error))?.existed)
+    env.boolean(removed?.existed)
 }

@@ -2,9 +2,9 @@
 
 use crate::call::Call;
 use crate::options::time;
-use crate::raised::{LarderError, of_build, of_cache, of_start};
-use larder::{Builder, CacheError, Invalidation, Reach, TierStats};
-use larder_host::{HostCache, mode_name};
+use crate::raised::{LarderError, of_host};
+use larder::{CacheError, Invalidation, Reach, TierStats};
+use larder_host::{HostCache, cache_counters, mode_name, tier_counters};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::Duration;
@@ -14,7 +14,6 @@ use std::time::Duration;
 pub(crate) struct Cache {
     host: HostCache,
     namespace: String,
-    max_value_bytes: usize,
 }
 
 impl Cache {
@@ -26,22 +25,9 @@ impl Cache {
         &self.namespace
     }
 
-    pub(crate) fn max_value_bytes(&self) -> usize {
-        self.max_value_bytes
-    }
-
     fn cache(&self) -> PyResult<&larder::Cache> {
-        self.host.cache().map_err(of_start)
+        self.host.cache().map_err(of_host)
     }
-}
-
-/// The default of larder for values, which a view encodes before larder sees them.
-const MAX_VALUE_BYTES: &str = "64MiB";
-
-fn built(namespace: &str, options: &[(String, String)]) -> Result<Builder, larder::BuildError> {
-    // A process of a server for Python has many brothers, and little to say at once.
-    let builder = larder::Cache::builder(namespace).redis_connections(1);
-    options.iter().try_fold(builder, |builder, (name, value)| builder.option(name, value))
 }
 
 #[pymethods]
@@ -49,17 +35,8 @@ impl Cache {
     /// Options are pairs of texts.
     #[new]
     fn new(namespace: String, options: Vec<(String, String)>) -> PyResult<Self> {
-        let max_value_bytes = options.iter().rfind(|(name, _)| name == "max_value_bytes");
-        let max_value_bytes = max_value_bytes.map_or(MAX_VALUE_BYTES, |(_, size)| size);
-        let max_value_bytes =
-            max_value_bytes.parse().map_or(usize::MAX, |larder_text::ByteSize(bytes)| bytes as usize);
-        // In a process with two caches the first one has begun it.
-        larder_host::collect_logs();
-        let host = {
-            let namespace = namespace.clone();
-            HostCache::new(move || built(&namespace, &options))
-        };
-        Ok(Cache { host: host.map_err(|error| of_build(&error))?, namespace, max_value_bytes })
+        let host = HostCache::with_options(&namespace, options).map_err(of_host)?;
+        Ok(Cache { host, namespace })
     }
 
     /// The name that this cache has in Redis.
@@ -83,7 +60,7 @@ impl Cache {
         let cache = self.cache()?.clone();
         let deletion = async move { cache.delete_matched(&pattern).await };
         Ok(Call::new(&self.host, deletion, |py, removed| {
-            let removed = removed.map_err(|error| of_cache(&error))?;
+            let removed = removed.map_err(of_host)?;
             Ok((removed.existed, removed.reach.is_everywhere()).into_pyobject(py)?.into_any())
         }))
     }
@@ -134,13 +111,7 @@ impl Cache {
         let dict = PyDict::new(py);
         dict.set_item("memory", tier(py, &stats.memory)?)?;
         dict.set_item("redis", stats.redis.as_ref().map(|stats| tier(py, stats)).transpose()?)?;
-        for (name, count) in [
-            ("loads", stats.loads),
-            ("load_failures", stats.load_failures),
-            ("coalesced", stats.coalesced),
-            ("refused", stats.refused),
-            ("stale", stats.stale),
-        ] {
+        for (name, count) in cache_counters(&stats) {
             dict.set_item(name, count)?;
         }
         Ok(dict)
@@ -159,25 +130,15 @@ pub(crate) fn reached(
     call: impl Future<Output = Result<Reach, CacheError>> + Send + 'static,
 ) -> Call {
     Call::new(cache, call, |py, reach| {
-        let reach = reach.map_err(|error| of_cache(&error))?;
+        let reach = reach.map_err(of_host)?;
         Ok(reach.is_everywhere().into_pyobject(py)?.to_owned().into_any())
     })
 }
 
 fn tier<'py>(py: Python<'py>, stats: &TierStats) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, count) in [
-        ("hits", stats.hits),
-        ("misses", stats.misses),
-        ("errors", stats.errors),
-        ("unreadable", stats.unreadable),
-        ("evicted", stats.evicted),
-        ("expired", stats.expired),
-    ] {
+    for (name, count) in tier_counters(stats) {
         dict.set_item(name, count)?;
     }
-    dict.set_item("entries", stats.entries)?;
-    dict.set_item("bytes", stats.bytes)?;
-    dict.set_item("capacity", stats.capacity)?;
     Ok(dict)
 }

@@ -1,13 +1,10 @@
 //! Keys: text, bytes, whole numbers, booleans and tuples of them, with the bytes that a key of the same parts has in Rust.
 
 use crate::raised::KeyTypeError;
+use larder_host::KeyParts;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt, PyString, PyTuple};
 use std::borrow::Cow;
-
-/// Separates the parts of a tuple. In a part it is escaped.
-const SEPARATOR: u8 = b':';
-const ESCAPE: u8 = b'\\';
 
 /// The bytes of a key.
 pub(crate) fn bytes_of<'k>(key: &'k Bound<'_, PyAny>) -> PyResult<Cow<'k, [u8]>> {
@@ -37,19 +34,11 @@ pub(crate) fn bytes_of<'k>(key: &'k Bound<'_, PyAny>) -> PyResult<Cow<'k, [u8]>>
 }
 
 fn of_parts(parts: &Bound<'_, PyTuple>) -> PyResult<Vec<u8>> {
-    let mut out = Vec::new();
-    for (number, part) in parts.iter().enumerate() {
-        if number > 0 {
-            out.push(SEPARATOR);
-        }
-        for byte in bytes_of(&part)?.iter() {
-            if matches!(*byte, SEPARATOR | ESCAPE) {
-                out.push(ESCAPE);
-            }
-            out.push(*byte);
-        }
+    let mut key = KeyParts::new();
+    for part in parts {
+        key.add(&bytes_of(&part)?);
     }
-    Ok(out)
+    Ok(key.into_bytes())
 }
 
 /// The bytes of a key, as they follow the name of the view in Redis.

@@ -1,61 +1,33 @@
 //! Options as Python gives them: keyword arguments whose times are seconds, `timedelta`, or text with a unit.
 
-use crate::raised::OptionError;
-use larder::{Policy, WriteOptions};
+use crate::raised::{OptionError, of_host};
+use larder_host::{CallOption, CallOptions, Spelling};
 use larder_text::parse_time;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDict, PyString};
 use std::time::Duration;
 
-/// The options of a call or of a view.
-#[derive(Default)]
-pub(crate) struct Options {
-    pub(crate) policy: Policy,
-    pub(crate) tags: Vec<String>,
-    pub(crate) refresh: bool,
+/// The options of keyword arguments, all of which must be known. One that is `None` is as if it were not there.
+pub(crate) fn of(words: Option<&Bound<'_, PyDict>>) -> PyResult<CallOptions> {
+    let mut options = CallOptions::default();
+    let Some(words) = words else { return Ok(options) };
+    for (name, value) in words {
+        let name = name.cast::<PyString>()?.to_str()?;
+        if !value.is_none() {
+            set(&mut options, name, &value)?;
+        }
+    }
+    Ok(options)
 }
 
-impl Options {
-    /// Of keyword arguments, all of which must be known.
-    pub(crate) fn of(words: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let mut options = Options::default();
-        let Some(words) = words else { return Ok(options) };
-        for (name, value) in words {
-            let name = name.cast::<PyString>()?.to_str()?;
-            if !value.is_none() {
-                options.set(name, &value)?;
-            }
-        }
-        Ok(options)
+fn set(options: &mut CallOptions, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match CallOption::named(name, Spelling::Snake).map_err(of_host)? {
+        CallOption::Time(option) => options.set_time(option, time(name, value)?),
+        CallOption::Jitter => options.set_jitter(value.extract()?).map_err(of_host)?,
+        CallOption::Tags => options.tags = tags(value)?,
+        CallOption::Refresh => options.refresh = value.extract()?,
     }
-
-    fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let time = || time(name, value);
-        let policy = self.policy;
-        self.policy = match name {
-            "ttl" => policy.ttl(time()?),
-            "negative_ttl" => policy.negative_ttl(time()?),
-            "grace" => policy.grace(time()?),
-            "retry_after" => policy.retry_after(time()?),
-            "soft_timeout" => policy.soft_timeout(time()?),
-            "hard_timeout" => policy.hard_timeout(time()?),
-            "jitter" => policy.jitter(value.extract()?),
-            "tags" => {
-                self.tags = tags(value)?;
-                policy
-            }
-            "refresh" => {
-                self.refresh = value.extract()?;
-                policy
-            }
-            _ => return Err(OptionError::new_err(format!("there is no option {name:?}"))),
-        };
-        Ok(())
-    }
-
-    pub(crate) fn for_write(&self) -> WriteOptions {
-        self.tags.iter().fold(WriteOptions::new().policy(self.policy), WriteOptions::tag)
-    }
+    Ok(())
 }
 
 /// A time: a number of seconds, a `timedelta`, or text with a unit.
@@ -80,8 +52,7 @@ pub(crate) fn time(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
 /// The names of the options of a cache that are times.
 #[pyfunction]
 pub(crate) fn time_options() -> Vec<&'static str> {
-    let options = larder::Builder::options().iter();
-    options.filter(|option| option.takes() == "a time").map(larder::BuilderOption::name).collect()
+    larder_host::time_options().collect()
 }
 
 /// Tags: an iterable of text. One text alone would be taken for its letters.

@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::call::{Answer, Call};
-use crate::raised::{CacheClosed, LarderError, of_start};
+use crate::raised::{CacheClosed, LarderError, of_host};
 use larder_host::{CallId, Completions, NoticeSocket, Outcome, notice_socket};
 use pyo3::prelude::*;
 use std::os::fd::AsRawFd;
@@ -27,7 +27,7 @@ pub(crate) struct Started(CallId);
 impl Queue {
     #[new]
     fn new(cache: &Cache) -> PyResult<Self> {
-        let runtime = cache.host().runtime().map_err(of_start)?.clone();
+        let runtime = cache.host().runtime().map_err(of_host)?.clone();
         let (socket, sender) = notice_socket()?;
         Ok(Queue { socket, completions: Completions::new(runtime, move || sender.send()) })
     }

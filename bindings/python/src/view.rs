@@ -4,14 +4,11 @@ use crate::cache::{Cache, reached};
 use crate::call::Call;
 use crate::key::bytes_of;
 use crate::lease::{BulkKeys, Lease, bulk_answer};
-use crate::object::{Encoding, NIL, Value};
-use crate::options::Options;
-use crate::raised::{OptionError, of_build, of_cache, of_fetch, of_form, of_key, of_name, of_start};
-use larder::{CacheError, Fetched, Leased, Removal, Update};
-use larder_host::{
-    HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, ViewForm, check_schema_name,
-    check_view_name, profile,
-};
+use crate::object::{Encoding, Value};
+use crate::options;
+use crate::raised::{of_fetch, of_host};
+use larder::{CacheError, Fetched, Leased, Removal};
+use larder_host::{HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, Sum, ViewOptions};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -32,7 +29,7 @@ const IMMUTABLE_FACTOR: u32 = 1;
 
 impl View {
     fn native(&self) -> PyResult<&NativeView> {
-        self.view.get().map_err(of_start)
+        self.view.get().map_err(of_host)
     }
 
     /// The value in memory, if it is there and can be read.
@@ -84,38 +81,21 @@ impl View {
         keys: Option<Vec<Vec<u8>>>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let (schema, number) = schema;
-        check_view_name(&name).and_then(|()| check_schema_name(&schema)).map_err(|wrong| of_name(&wrong))?;
-        let (policy, tags) = {
-            let options = Options::of(Some(options))?;
-            (options.policy, options.tags)
-        };
+        let defaults = options::of(Some(options))?;
         let encoding = match keys {
-            None => Encoding::message_pack(shared, cache.max_value_bytes()),
+            None => Encoding::message_pack(shared, cache.host().max_value_bytes()),
             Some(keys) => {
-                let signer = Signer::new(keys).map_err(of_key)?;
-                let shown = format!("{schema}/{number}");
+                let signer = Signer::new(keys).map_err(of_host)?;
+                let shown = format!("{}/{}", schema.0, schema.1);
                 let signed = SignedView { namespace: cache.namespace_name(), view: &name, schema: &shown };
                 let codec = HostCodec::private(PrivateFormat::Pickle, &signer, signed);
-                Encoding::pickle(py, codec, shared, cache.max_value_bytes())?
+                Encoding::pickle(py, codec, shared, cache.host().max_value_bytes())?
             }
         };
-        if encoding.is_private() && options.contains("negative_ttl")? {
-            return Err(OptionError::new_err("negative_ttl needs a view whose codec is 'messagepack'"));
-        }
-        let form = ViewForm::new(&schema, number, &encoding.codec);
-        cache.host().claim_view(&name, form).map_err(|taken| of_form(&taken))?;
-        let (codec, objects) = (
-            encoding.codec.clone(),
-            if shared { Objects::kept() } else { Objects::Kept { factor: IMMUTABLE_FACTOR } },
-        );
-        let is_private = encoding.is_private();
-        let view = cache.host().view(move |cache| {
-            let view = codec.view(cache, &name, (&schema, number), objects).with_policy(policy);
-            let view = tags.iter().fold(view, |view: NativeView, tag| view.with_tag(tag));
-            if is_private { view } else { view.with_negative(is_none) }
-        });
-        Ok(View { view: view.map_err(|error| of_build(&error))?, encoding: Arc::new(encoding) })
+        let objects = if shared { Objects::kept() } else { Objects::Kept { factor: IMMUTABLE_FACTOR } };
+        let options = ViewOptions { name, schema, codec: encoding.codec.clone(), objects, defaults };
+        let view = cache.host().open_view(options).map_err(of_host)?;
+        Ok(View { view, encoding: Arc::new(encoding) })
     }
 
     /// The value in memory, or `default`: never waits.
@@ -153,26 +133,12 @@ impl View {
     /// A call that results in the value, or in a [`Lease`].
     #[pyo3(signature = (key, options = None))]
     fn _lease(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
-        let options = Options::of(options)?;
+        let options = options::of(options)?;
         let (encoding, cache) = (self.encoding.clone(), self.view.cache().clone());
         let own = bytes_of(key)?.into_owned();
-        let is_readable = {
-            let (encoding, own) = (encoding.clone(), own.clone());
-            move |found: &Fetched<Value>| !encoding.is_private() || found.payload(&own).is_some()
-        };
+        let codec = encoding.codec.clone();
         let lease = |view: NativeView, key: Vec<u8>| async move {
-            let fetch = |refresh| {
-                let fetch = options
-                    .tags
-                    .iter()
-                    .fold(view.fetch(&key[..]).policy(options.policy), |fetch, tag| fetch.tag(tag));
-                if refresh { fetch.refresh() } else { fetch }
-            };
-            match fetch(options.refresh).lease().await {
-                // Somebody has moved a signed value: it is loaded anew.
-                Ok(Leased::Hit(found)) if !is_readable(&found) => fetch(true).lease().await,
-                leased => leased,
-            }
+            larder_host::lease(&view, &codec, &key, &options).await
         };
         self.call(key, lease, move |py, leased| match leased {
             Ok(Leased::Hit(found)) => {
@@ -188,14 +154,11 @@ impl View {
     /// A call that results in a dictionary, or in the right to load some of its keys.
     #[pyo3(signature = (keys, options = None))]
     fn _lease_many(&self, keys: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
-        let options = Options::of(options)?;
+        let options = options::of(options)?;
         let (view, keys) = (self.native()?.clone(), self.keys(keys)?);
         let lease = {
             let keys = keys.clone();
-            async move {
-                let fetch = view.fetch_multi(keys.bytes.iter().map(Vec::as_slice)).policy(options.policy);
-                options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag)).lease().await
-            }
+            async move { larder_host::lease_many(&view, &keys.bytes, &options).await }
         };
         let cache = self.view.cache().clone();
         Ok(Call::new(self.view.cache(), lease, move |py, leased| bulk_answer(py, leased, keys, cache)))
@@ -208,7 +171,7 @@ impl View {
         value: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let options = Options::of(options)?.for_write();
+        let options = options::of(options)?.for_write();
         let (view, key) = (self.native()?.clone(), bytes_of(key)?.into_owned());
         let value = self.encoding.value(&key, value)?;
         Ok(reached(self.view.cache(), async move { view.write_with(&key[..], value, &options).await }))
@@ -216,7 +179,7 @@ impl View {
 
     #[pyo3(signature = (values, options = None))]
     fn _write_many(&self, values: &Bound<'_, PyDict>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
-        let options = Options::of(options)?.for_write();
+        let options = options::of(options)?;
         let view = self.native()?.clone();
         let mut encoded = Vec::with_capacity(values.len());
         for (key, value) in values {
@@ -224,12 +187,7 @@ impl View {
             let value = self.encoding.value(&key, &value)?;
             encoded.push((key, value));
         }
-        Ok(reached(self.view.cache(), async move {
-            let (keys, values): (Vec<_>, Vec<_>) = encoded.into_iter().unzip();
-            let values =
-                keys.iter().map(Vec::as_slice).zip(values).map(|(key, value)| (key, value, options.clone()));
-            view.write_multi_with(values).await
-        }))
+        Ok(reached(self.view.cache(), async move { larder_host::write_many(&view, encoded, &options).await }))
     }
 
     /// A call that results in whether it stored the value.
@@ -240,7 +198,7 @@ impl View {
         value: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let options = Options::of(options)?.for_write();
+        let options = options::of(options)?.for_write();
         let value = self.encoding.value(&bytes_of(key)?, value)?;
         let add =
             |view: NativeView, key: Vec<u8>| async move { view.add_with(&key[..], value, &options).await };
@@ -262,7 +220,7 @@ impl View {
         let (view, keys) = (self.native()?.clone(), self.keys(keys)?);
         let deletion = async move { view.delete_multi(keys.bytes.iter().map(Vec::as_slice)).await };
         Ok(Call::new(self.view.cache(), deletion, |py, removed| {
-            let removed = removed.map_err(|error| of_cache(&error))?;
+            let removed = removed.map_err(of_host)?;
             let existed = removed.existed.iter().filter(|existed| **existed).count();
             (existed, removed.reach.is_everywhere()).into_bound_py_any(py)
         }))
@@ -274,7 +232,7 @@ impl View {
         let own = bytes_of(key)?.into_owned();
         let take = |view: NativeView, key: Vec<u8>| async move { view.take(&key[..]).await };
         self.call(key, take, move |py, taken: Result<Option<Fetched<Value>>, CacheError>| {
-            let Some(found) = taken.map_err(|error| of_cache(&error))? else {
+            let Some(found) = taken.map_err(of_host)? else {
                 return Ok(default.into_bound(py));
             };
             Ok(encoding.object(py, &found, &own)?.unwrap_or_else(|| default.into_bound(py)))
@@ -284,7 +242,7 @@ impl View {
     /// A call that gives a value another lifetime and results in whether it was there.
     #[pyo3(signature = (key, options = None))]
     fn _touch(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
-        let policy = Options::of(options)?.policy;
+        let policy = options::of(options)?.policy;
         let touch = |view: NativeView, key: Vec<u8>| async move { view.touch(&key[..], policy).await };
         self.call(key, touch, of_result)
     }
@@ -307,45 +265,26 @@ impl View {
         initial: Option<i64>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let options = Options::of(options)?.for_write();
-        let (encoding, own) = (self.encoding.clone(), bytes_of(key)?.into_owned());
-        let sum_of = {
-            let (encoding, own) = (encoding.clone(), own.clone());
-            move |value: &Value| profile::integer(encoding.plain(value, &own)?)
+        let options = options::of(options)?;
+        let codec = self.encoding.codec.clone();
+        let increment = |view: NativeView, key: Vec<u8>| async move {
+            larder_host::increment(&view, &codec, &key, by, initial, &options).await
         };
-        let reading = sum_of.clone();
-        let change = move |found: Option<&Value>| match (found, initial) {
-            (None, Some(initial)) => Update::PutWith(encoding.integer(&own, initial), options.clone()),
-            (None, None) => Update::Keep,
-            (Some(value), _) => match sum_of(value).and_then(|number| number.checked_add(by)) {
-                Some(sum) => Update::Put(encoding.integer(&own, sum)),
-                None => Update::Keep,
-            },
-        };
-        let update = |view: NativeView, key: Vec<u8>| async move { view.update(&key[..], change).await };
-        self.call(key, update, move |py, updated| {
-            let updated = updated.map_err(|error: CacheError| of_cache(&error))?;
-            match (updated.changed, updated.value) {
-                (true, Some(found)) => reading(&found).into_bound_py_any(py),
-                (_, None) => Ok(py.None().into_bound(py)),
-                (false, Some(_)) => false.into_bound_py_any(py),
-            }
+        self.call(key, increment, |py, sum| match sum.map_err(|error: CacheError| of_host(error))? {
+            Sum::Is(sum) => sum.into_bound_py_any(py),
+            Sum::NoValue => Ok(py.None().into_bound(py)),
+            Sum::NoNumber => false.into_bound_py_any(py),
         })
     }
 }
 
-/// Whether a value is `None`. Of views whose values are MessagePack.
-fn is_none(value: &Value) -> bool {
-    value.payload(&[]) == Some(NIL)
-}
-
 fn of_result(py: Python<'_>, result: Result<bool, CacheError>) -> PyResult<Bound<'_, PyAny>> {
-    result.map_err(|error| of_cache(&error))?.into_bound_py_any(py)
+    result.map_err(of_host)?.into_bound_py_any(py)
 }
 
 /// Whether a value was there, and whether all nodes know that it is removed.
 fn of_removal(py: Python<'_>, removed: Result<Removal, CacheError>) -> PyResult<Bound<'_, PyAny>> {
-    let removed = removed.map_err(|error| of_cache(&error))?;
+    let removed = removed.map_err(of_host)?;
     let answer = PyTuple::new(py, [removed.existed, removed.reach.is_everywhere()])?;
     Ok(answer.into_any())
 }

@@ -1,5 +1,6 @@
 //! A cache of a host, with a runtime of its own, in each process that uses it.
 
+use crate::options::{builder_of, max_value_bytes};
 use crate::process::PerProcess;
 use crate::schemas::{FormTaken, ViewForm, ViewForms};
 use crate::value::HostValue;
@@ -64,6 +65,7 @@ struct State {
     options: Box<dyn Fn() -> Result<Builder, BuildError> + Send + Sync>,
     running: PerProcess<Running>,
     forms: ViewForms,
+    max_value_bytes: usize,
 }
 
 /// A cache and its runtime, in one process.
@@ -85,10 +87,45 @@ impl HostCache {
     pub fn new(
         options: impl Fn() -> Result<Builder, BuildError> + Send + Sync + 'static,
     ) -> Result<Self, BuildError> {
+        HostCache::with_max_value_bytes(options, usize::MAX)
+    }
+
+    /// A cache with a namespace and options of [`Builder::option`], of which one has another default: `redis_connections` is 1,
+    /// since a server of a host has many processes. Begins to collect the [log](crate::take_logs) of the process.
+    ///
+    /// # Errors
+    /// If the namespace or an option is wrong.
+    ///
+    /// # Examples
+    /// ```
+    /// let options = vec![("ttl".to_owned(), "1m".to_owned())];
+    /// let cache = larder_host::HostCache::with_options("shop", options)?;
+    /// assert_eq!(cache.max_value_bytes(), 64 << 20);
+    /// # Ok::<(), larder::BuildError>(())
+    /// ```
+    pub fn with_options(namespace: &str, options: Vec<(String, String)>) -> Result<Self, BuildError> {
+        crate::collect_logs();
+        let (namespace, longest) = (namespace.to_owned(), max_value_bytes(&options));
+        HostCache::with_max_value_bytes(move || builder_of(&namespace, &options), longest)
+    }
+
+    fn with_max_value_bytes(
+        options: impl Fn() -> Result<Builder, BuildError> + Send + Sync + 'static,
+        max_value_bytes: usize,
+    ) -> Result<Self, BuildError> {
         options()?.build()?;
-        let state =
-            State { options: Box::new(options), running: PerProcess::new(), forms: ViewForms::default() };
+        let state = State {
+            options: Box::new(options),
+            running: PerProcess::new(),
+            forms: ViewForms::default(),
+            max_value_bytes,
+        };
         Ok(HostCache { state: Arc::new(state) })
+    }
+
+    /// The longest value that the options allow: the binding refuses longer ones while it encodes them.
+    pub fn max_value_bytes(&self) -> usize {
+        self.state.max_value_bytes
     }
 
     /// The cache of this process, which starts it.
@@ -110,10 +147,7 @@ impl HostCache {
 
     /// Notes how the values of a view are written, before it is made. Memory knows a view by its name alone, so two views of
     /// one name with different schemas would read each other's values there, and nowhere else.
-    ///
-    /// # Errors
-    /// If a view of that name has another form.
-    pub fn claim_view(&self, name: &str, form: ViewForm) -> Result<(), FormTaken> {
+    pub(crate) fn claim_view(&self, name: &str, form: ViewForm) -> Result<(), FormTaken> {
         self.state.forms.claim(name, form)
     }
 

@@ -18,6 +18,7 @@
 //!   [`PerProcess`] is what else a process must make for itself.
 //! - [`HostValue`] is encoded by the host before larder sees it, and decoded at a hit. [`HostCodec`] moves and checks its bytes.
 //! - [`profile`] is what all languages can read: MessagePack, with bounds. Private encodings are signed ([`Signer`]).
+//! - [`HostCache::open_view`], [`CallOptions`], [`lease`], [`increment`] and [`HostError`] are what every binding does alike.
 //! - [`take_logs`] is the log of larder for the logger of the host.
 //! - [`HostCache::wait`] blocks a thread of the host, [`Completions`] wake its event loop.
 //!
@@ -27,29 +28,40 @@
 //! has the lock of an interpreter releases it before [`HostCache::wait`] and [`HostCache::close`]; no other call blocks.
 //!
 //! # Keys
-//! The views have keys of bytes, which the binding writes by the rules of larder's keys: parts with `:` between them.
+//! The views have keys of bytes, which the binding writes by the rules of larder's keys: [`KeyParts`].
 
 mod cache;
+mod calls;
 mod codec;
 mod completions;
+mod counters;
+mod errors;
+mod keys;
 mod logs;
 mod names;
+mod options;
 mod process;
 pub mod profile;
 mod schemas;
 mod signature;
 mod value;
+mod views;
 mod wait;
 
 pub use cache::{HostCache, HostView, StartError};
-pub use codec::{HostCodec, Objects, PrivateFormat};
+pub use calls::{Sum, increment, lease, lease_many, write_many};
+pub use codec::{HostCodec, NIL, Objects, Payload, PrivateFormat};
 pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]
 pub use completions::{NoticeSender, NoticeSocket, notice_socket};
+pub use counters::{cache_counters, tier_counters};
+pub use errors::{ErrorClass, HostError};
+pub use keys::KeyParts;
 pub use logs::{LogLevel, LogRecord, collect_logs, take_logs};
-pub use names::{NameError, check_schema_name, check_view_name, mode_name};
+pub use names::{NameError, mode_name};
+pub use options::{CallOption, CallOptions, Spelling, TimeOption, time_options};
 pub use process::PerProcess;
-pub use schemas::{FormTaken, ViewForm};
 pub use signature::{KeyError, MIN_KEY_BYTES, SignedView, Signer};
 pub use value::HostValue;
+pub use views::ViewOptions;
 pub use wait::{WAIT_SLICE, WaitError, wait};

@@ -5,13 +5,10 @@ use larder::CoherenceMode;
 /// A name that cannot be one, and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NameError(String);
+pub struct NameError(pub(crate) String);
 
 /// Checks the name of a view, of which [`Cache::view`](larder::Cache::view) would panic.
-///
-/// # Errors
-/// If it is empty, or has a `:` or a `/`.
-pub fn check_view_name(name: &str) -> Result<(), NameError> {
+pub(crate) fn check_view_name(name: &str) -> Result<(), NameError> {
     if name.is_empty() || name.contains([':', '/']) {
         return Err(NameError(format!(
             "the name of a view is {name:?}; it must be a name without ':' and '/'"
@@ -21,10 +18,7 @@ pub fn check_view_name(name: &str) -> Result<(), NameError> {
 }
 
 /// Checks the name of a schema, of which [`View::with_shared_schema`](larder::View::with_shared_schema) would panic.
-///
-/// # Errors
-/// If it has none or more than 64 bytes, or others than ASCII letters, digits, `_`, `-` and `.`.
-pub fn check_schema_name(name: &str) -> Result<(), NameError> {
+pub(crate) fn check_schema_name(name: &str) -> Result<(), NameError> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if !(1..=64).contains(&name.len()) || !name.bytes().all(is_allowed) {
         return Err(NameError(format!(

@@ -9,16 +9,16 @@ use std::sync::{Mutex, PoisonError};
 
 /// How the values of a view are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ViewForm {
+pub(crate) struct ViewForm {
     /// The name and the number of the schema.
-    pub schema: (String, u32),
+    schema: (String, u32),
     /// The number of the codec in envelopes.
-    pub codec: u8,
+    codec: u8,
 }
 
 impl ViewForm {
     /// That of a view with this codec.
-    pub fn new(schema: &str, number: u32, codec: &HostCodec) -> Self {
+    pub(crate) fn new(schema: &str, number: u32, codec: &HostCodec) -> Self {
         ViewForm { schema: (schema.to_owned(), number), codec: codec.number() }
     }
 }
@@ -34,13 +34,13 @@ impl fmt::Display for ViewForm {
 #[error(
     "the view {view:?} of this cache has {existing}; with {wanted} it would read values of the other one"
 )]
-pub struct FormTaken {
+pub(crate) struct FormTaken {
     /// The name of the view.
-    pub view: String,
+    view: String,
     /// What it has.
-    pub existing: ViewForm,
+    existing: ViewForm,
     /// What was asked for.
-    pub wanted: ViewForm,
+    wanted: ViewForm,
 }
 
 /// The forms of the views of a cache, in each process.

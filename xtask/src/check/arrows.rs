@@ -12,7 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder", &["larder-engine", "larder-derive", "larder-glob", "larder-text"]),
     ("larder-derive", &[]),
     ("larder-http", &["larder-engine", "larder"]),
-    ("larder-host", &["larder-engine", "larder"]),
+    ("larder-host", &["larder-engine", "larder", "larder-text"]),
     ("larder-node", &["larder", "larder-host", "larder-text"]),
     ("larder-python", &["larder", "larder-host", "larder-text"]),
     ("larder-server", &["larder-engine", "larder-glob", "larder-resp", "larder-text"]),

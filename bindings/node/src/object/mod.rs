@@ -5,18 +5,12 @@ mod write;
 
 use crate::js::reference::{Dropped, Reference};
 use crate::js::{Env, Kind, Value};
-use crate::raised::{Class, Raised, Result};
-use larder_host::{HostCodec, HostValue, profile};
+use crate::raised::{Raised, Result};
+use larder_host::{ErrorClass, HostCodec, HostValue};
 use std::sync::{Arc, OnceLock};
 
 /// A value in the tiers, with an object of JavaScript beside it.
 pub(crate) type Stored = HostValue<Kept>;
-
-/// The bytes of `null` in MessagePack.
-pub(crate) const NIL: &[u8] = &[0xc0];
-
-/// The longest integer in MessagePack, with its head.
-const MAX_INTEGER_BYTES: usize = 9;
 
 /// The objects of a value, one for each environment that has asked for it.
 #[derive(Debug)]
@@ -74,7 +68,10 @@ impl Encoding {
             Err(write::WriteError::Raised(raised)) => Err(raised),
             Err(write::WriteError::Refused(refused)) => {
                 let key = String::from_utf8_lossy(key);
-                Err(Class::Encode.error(format!("the value of key {key:?} cannot be written: {refused}")))
+                Err(Raised::of(
+                    ErrorClass::Encode,
+                    format!("the value of key {key:?} cannot be written: {refused}"),
+                ))
             }
         }
     }
@@ -104,7 +101,7 @@ impl Encoding {
         let Some(payload) = stored.payload(key) else { return Ok(None) };
         let value = match read::message_pack(env, payload, self.is_shared) {
             Ok(value) => value,
-            Err(Raised::Larder { class: Class::Encode, .. }) => return Ok(None),
+            Err(Raised::Larder { class: ErrorClass::Encode, .. }) => return Ok(None),
             Err(raised) => return Err(raised),
         };
         // Texts and numbers cannot be referred to, and cost little to make.
@@ -118,22 +115,4 @@ impl Encoding {
         }
         Ok(Some(value))
     }
-
-    /// The number, if a stored value is one.
-    pub(crate) fn integer(&self, stored: &Stored, key: &[u8]) -> Option<i64> {
-        profile::integer(stored.payload(key)?)
-    }
-
-    /// The stored form of a number, written without JavaScript.
-    pub(crate) fn of_integer(&self, key: &[u8], number: i64) -> Stored {
-        // Larder refuses what is above the limit of the cache, which may be smaller.
-        let mut encoder = profile::Encoder::new(MAX_INTEGER_BYTES);
-        encoder.integer(number).expect("no integer is longer");
-        self.codec.value(key, encoder.finish().expect("it is one value"))
-    }
-}
-
-/// Whether a stored value is `null`.
-pub(crate) fn is_null(stored: &Stored) -> bool {
-    stored.payload(&[]) == Some(NIL)
 }

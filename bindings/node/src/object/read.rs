@@ -1,7 +1,8 @@
 //! Making values of JavaScript from MessagePack.
 
 use crate::js::{Env, Value};
-use crate::raised::{Class, Raised, Result};
+use crate::raised::{Raised, Result};
+use larder_host::ErrorClass;
 use larder_host::profile::{DecodeError, Visitor, decode};
 
 /// The most milliseconds before or after 1970 that a `Date` has.
@@ -15,7 +16,7 @@ pub(super) fn message_pack<'s>(env: Env<'s>, bytes: &[u8], is_frozen: bool) -> R
     match decode(bytes, &mut maker) {
         Ok(()) => maker.made.ok_or_else(|| Raised::fault("the bytes were no value")),
         Err(DecodeError::Visitor(raised)) => Err(raised),
-        Err(DecodeError::Refused(refused)) => Err(Class::Encode.error(refused.to_string())),
+        Err(DecodeError::Refused(refused)) => Err(Raised::of(ErrorClass::Encode, refused.to_string())),
     }
 }
 
@@ -97,7 +98,7 @@ impl Visitor for Maker<'_> {
     fn timestamp(&mut self, seconds: i64, nanoseconds: u32) -> Result<()> {
         let milliseconds = seconds as f64 * 1_000.0 + f64::from(nanoseconds / 1_000_000);
         if milliseconds.abs() > MAX_DATE_MS {
-            return Err(Class::Encode.error(format!("{seconds} seconds since 1970 are no Date")));
+            return Err(Raised::of(ErrorClass::Encode, format!("{seconds} seconds since 1970 are no Date")));
         }
         self.add(self.env.date(milliseconds))
     }

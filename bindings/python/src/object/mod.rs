@@ -5,24 +5,13 @@ mod write;
 
 use crate::log;
 use crate::raised::EncodeError;
-use larder_host::{HostCodec, HostValue, profile};
+use larder_host::{HostCodec, HostValue, Payload};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyNone, PyString};
 use std::ops::Deref;
 
 /// A value in the tiers, with an object of Python beside it.
 pub(crate) type Value = HostValue<Py<PyAny>>;
-
-/// The first byte of a private value whose rest is MessagePack: most small values need no pickle, and larder can add to numbers.
-const PLAIN: u8 = 0;
-/// The first byte of a private value whose rest is a pickle.
-const PICKLED: u8 = 1;
-
-/// The bytes of `None` in MessagePack.
-pub(crate) const NIL: &[u8] = &[0xc0];
-
-/// The longest integer in MessagePack, with its head.
-const MAX_INTEGER_BYTES: usize = 9;
 
 /// How a view reads and writes its values.
 pub(crate) struct Encoding {
@@ -51,28 +40,20 @@ impl Encoding {
         Ok(Encoding { codec, pickle: Some(pickle), shared, max_bytes })
     }
 
-    pub(crate) fn is_private(&self) -> bool {
-        self.pickle.is_some()
-    }
-
     /// The value of an object, for the entry of a key.
     pub(crate) fn value(&self, key: &[u8], object: &Bound<'_, PyAny>) -> PyResult<Value> {
         let Some(pickle) = &self.pickle else {
             let bytes = write::message_pack(object, self.max_bytes).map_err(|error| refused(key, error))?;
-            return Ok(self.codec.value(key, bytes));
+            return Ok(self.codec.message_pack_value(key, bytes));
         };
-        let mut payload = vec![PLAIN];
         if is_immutable(object)
             && let Ok(bytes) = write::message_pack(object, self.max_bytes)
         {
-            payload.extend_from_slice(&bytes);
-        } else {
-            payload[0] = PICKLED;
-            // The highest protocol of the oldest Python that the package runs on.
-            let pickled = pickle.dumps.bind(object.py()).call1((object, 5))?;
-            payload.extend_from_slice(pickled.cast::<PyBytes>()?.as_bytes());
+            return Ok(self.codec.message_pack_value(key, bytes));
         }
-        Ok(self.codec.value(key, payload))
+        // The highest protocol of the oldest Python that the package runs on.
+        let pickled = pickle.dumps.bind(object.py()).call1((object, 5))?;
+        Ok(self.codec.private_value(key, pickled.cast::<PyBytes>()?.as_bytes()))
     }
 
     /// The object of a value that was found under a key. `None`, as if it were not there: it was signed for another key, or a
@@ -86,7 +67,7 @@ impl Encoding {
         if let Some(kept) = value.object() {
             return Ok(Some(kept.bind(py).clone()));
         }
-        let Some(payload) = value.payload(key) else { return Ok(None) };
+        let Some(payload) = self.codec.payload(value, key) else { return Ok(None) };
         let object = match self.read(py, payload) {
             Ok(object) => object,
             Err(error) => return unreadable(py, key, error).map(|()| None),
@@ -97,31 +78,14 @@ impl Encoding {
         Ok(Some(object))
     }
 
-    fn read<'py>(&self, py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        match &self.pickle {
-            None => read::message_pack(py, payload),
-            Some(pickle) => match payload.split_first() {
-                Some((&PICKLED, rest)) => pickle.loads.bind(py).call1((PyBytes::new(py, rest),)),
-                Some((&PLAIN, rest)) => read::message_pack(py, rest),
-                _ => Err(EncodeError::new_err("the value begins with no known byte")),
-            },
+    fn read<'py>(&self, py: Python<'py>, payload: Payload<'_>) -> PyResult<Bound<'py, PyAny>> {
+        match (payload, &self.pickle) {
+            (Payload::MessagePack(bytes), _) => read::message_pack(py, bytes),
+            (Payload::Private(bytes), Some(pickle)) => {
+                pickle.loads.bind(py).call1((PyBytes::new(py, bytes),))
+            }
+            (Payload::Private(_), None) => Err(EncodeError::new_err("the value is a pickle")),
         }
-    }
-
-    /// The MessagePack of a value if it has some.
-    pub(crate) fn plain<'v>(&self, value: &'v Value, key: &[u8]) -> Option<&'v [u8]> {
-        let payload = value.payload(key)?;
-        if self.is_private() { payload.strip_prefix(&[PLAIN]) } else { Some(payload) }
-    }
-
-    /// The value of a number, written without Python.
-    pub(crate) fn integer(&self, key: &[u8], number: i64) -> Value {
-        // Larder refuses what is above the limit of the cache, which may be smaller.
-        let mut encoder = profile::Encoder::new(MAX_INTEGER_BYTES);
-        encoder.integer(number).expect("no integer is longer");
-        let bytes = encoder.finish().expect("it is one value");
-        let payload = if self.is_private() { [&[PLAIN], &bytes[..]].concat() } else { bytes };
-        self.codec.value(key, payload)
     }
 }
 

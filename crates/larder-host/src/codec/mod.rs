@@ -1,8 +1,10 @@
 //! The codec of the views of a host: it moves bytes, after it has checked them, and runs no code of the host. Views are made
 //! with it.
 
+mod payload;
 mod weight;
 
+pub use payload::{NIL, Payload};
 pub use weight::Objects;
 
 use crate::profile;

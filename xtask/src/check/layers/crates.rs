@@ -63,11 +63,13 @@ pub(super) const CRATES: &[CrateLayers] = &[
     CrateLayers {
         name: "larder-host",
         layers: &[
-            ("basics", &["names", "process", "profile", "signature", "wait"]),
-            ("values", &["logs", "value"]),
+            ("basics", &["counters", "keys", "names", "process", "profile", "signature", "wait"]),
+            ("values", &["logs", "options", "value"]),
             ("codec", &["codec"]),
-            ("forms", &["schemas"]),
+            ("forms", &["calls", "schemas"]),
             ("handles", &["cache", "completions"]),
+            ("errors", &["errors"]),
+            ("views", &["views"]),
         ],
         exceptions: &[],
     },
