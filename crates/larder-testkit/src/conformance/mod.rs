@@ -147,13 +147,16 @@ pub fn text(text: &str) -> Value {
 }
 
 /// Declares one test for each behaviour. Takes the name of an async function beside it that makes a subject, or `None` to skip.
+///
+/// A subject that cannot have some behaviours names attributes, which may be none, and a macro that [`left_out!`](crate::left_out!)
+/// declares: there are no tests of those.
 #[macro_export]
 macro_rules! conformance {
     ($make:ident) => {
-        $crate::conformance!($make, {});
+        $crate::conformance!($make, {},);
     };
-    ($make:ident, $attributes:tt) => {
-        $crate::behaviours! { $make $attributes;
+    ($make:ident, $attributes:tt, $($filter:ident)?) => {
+        $crate::behaviours! { $make $attributes { $($filter)? };
             values: miss_returns_nothing, written_value_is_read, later_write_replaces_value, empty_text_is_a_value,
                 absence_is_a_value, exist_reports_presence, delete_reports_whether_key_was_present,
                 large_value_is_unchanged, any_text_is_a_key, similar_keys_are_separate,
@@ -196,9 +199,9 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! behaviours {
-    ($make:ident $attributes:tt; $($group:ident: $($behaviour:ident),+;)+) => {
+    ($make:ident $attributes:tt $filter:tt; $($group:ident: $($behaviour:ident),+;)+) => {
         $(mod $group {
-            $($crate::behaviour! { $make $attributes $group $behaviour })+
+            $($crate::behaviour! { $make $attributes $filter $group $behaviour })+
         })+
     };
 }
@@ -207,7 +210,7 @@ macro_rules! behaviours {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! behaviour {
-    ($make:ident { $($attribute:tt)* } $group:ident $behaviour:ident) => {
+    ($make:ident { $($attribute:tt)* } {} $group:ident $behaviour:ident) => {
         #[tokio::test]
         $($attribute)*
         async fn $behaviour() {
@@ -216,4 +219,34 @@ macro_rules! behaviour {
             $crate::conformance::$group::$behaviour(subject).await;
         }
     };
+    ($make:ident $attributes:tt { $filter:ident } $group:ident $behaviour:ident) => {
+        $filter! { $group $behaviour $crate::behaviour! { $make $attributes {} $group $behaviour } }
+    };
+}
+
+/// Declares a macro for [`conformance!`](crate::conformance!) that leaves out behaviours of some groups. What it leaves is left to
+/// `also`, another such macro, if that is given. The first token is a `$`. A behaviour that does not exist does not compile.
+#[macro_export]
+macro_rules! left_out {
+    (($d:tt) $name:ident $(also $also:ident)?; $($group:ident: $($behaviour:ident),+;)+) => {
+        $($(const _: () = {
+            #[expect(unused_imports, reason = "it shows that there is such a behaviour")]
+            use $crate::conformance::$group::$behaviour;
+        };)+)+
+
+        macro_rules! $name {
+            $($(($group $behaviour $d($d test:tt)*) => {};)+)+
+            ($d other:ident $d behaviour:ident $d($d test:tt)*) => {
+                $crate::unless_left_out! { { $($also)? } $d other $d behaviour $d($d test)* }
+            };
+        }
+    };
+}
+
+/// The inside of [`left_out!`](crate::left_out!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! unless_left_out {
+    ({} $group:ident $behaviour:ident $($test:tt)*) => { $($test)* };
+    ({ $also:ident } $($test:tt)*) => { $also! { $($test)* } };
 }
