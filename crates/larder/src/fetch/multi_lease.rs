@@ -7,6 +7,7 @@ use super::load_batch::LoadBatch;
 use super::loader::BulkCx;
 use super::multi_call::{AwaitedKey, Followed, MultiCall, Round};
 use super::pending_key::PendingKey;
+use crate::coherence::Coordinator;
 use crate::key::{CacheKey, KeyBuf};
 use crate::report::error::FetchError;
 use std::borrow::Borrow;
@@ -109,11 +110,11 @@ where
                 let batch = self.batch();
                 let tasks = self.view.node().tasks.clone();
                 // In a task: whoever stops polling this does not hold up its followers.
-                let Some((batch, led)) = tasks.run(look_up(batch, led)).await else {
+                let Some((batch, found)) = tasks.run(look_up(batch, led)).await else {
                     self.fail_rest(&FetchError::Dropped);
                     return BulkLeased::Done(self.into_outcomes());
                 };
-                let led = self.sort(led);
+                let led = self.sort(found.take());
                 if !led.is_empty() {
                     return BulkLeased::Lead(BulkLease::new(self, batch, led, followed));
                 }
@@ -147,11 +148,39 @@ where
     }
 }
 
-/// Looks up Redis. If other nodes load all that it does not have, waits for them.
-async fn look_up<V, E, O>(
-    batch: LoadBatch<V>,
+/// The keys of a lookup that has ended, on their way to their caller: if that has left, they are given up.
+struct LookedUp<V, E, O>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    coordinator: Arc<Coordinator>,
     led: Vec<LedKey<V, E, O>>,
-) -> (LoadBatch<V>, Vec<LedKey<V, E, O>>)
+}
+
+impl<V, E, O> LookedUp<V, E, O>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    fn take(mut self) -> Vec<LedKey<V, E, O>> {
+        std::mem::take(&mut self.led)
+    }
+}
+
+impl<V, E, O> Drop for LookedUp<V, E, O>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut self.led).into_iter().map(|(pending, ..)| pending).collect();
+        give_up(&self.coordinator, left);
+    }
+}
+
+/// Looks up Redis. If other nodes load all that it does not have, waits for them.
+async fn look_up<V, E, O>(batch: LoadBatch<V>, led: Vec<LedKey<V, E, O>>) -> (LoadBatch<V>, LookedUp<V, E, O>)
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
@@ -164,7 +193,8 @@ where
         batch.await_other_nodes(&mut keys).await;
     }
     let led = keys.into_iter().zip(rest).map(|(pending, (awaited, owned))| (pending, awaited, owned));
-    (batch, led.collect())
+    let found = LookedUp { coordinator: batch.view.coordinator.clone(), led: led.collect() };
+    (batch, found)
 }
 
 fn is_loaded_here<V, E>(pending: &PendingKey<V, E>) -> bool {

@@ -183,3 +183,25 @@ async fn bulk_lease_waits_for_other_nodes_after_its_load() {
     }
     assert_eq!(done(next), [Some(5), Some(5)]);
 }
+
+/// The race: the caller leaves while Redis is asked, so the leases are put for nobody.
+#[tokio::test]
+async fn leases_that_are_put_for_a_caller_that_left_are_released() {
+    let Some(server) = RedisServer::start() else { return };
+    let nodes = [(); 2]
+        .map(|()| node_with(server.url(), |options| options.lease_wait(PATIENCE).redis_timeout(PATIENCE)));
+    let [near, far]: [Numbers; 2] = nodes.each_ref().map(|cache: &Cache| cache.view("n"));
+    assert!(near.read("connects").await.is_none() && far.read("connects").await.is_none());
+    server.pause();
+    let left = {
+        let near = near.clone();
+        tokio::spawn(async move { lease(&near, &["a", "b"]).await })
+    };
+    eventually("it asks", async || nodes[0].stats().memory.misses >= 3).await;
+    left.abort();
+    assert!(left.await.is_err(), "Redis has not answered");
+    server.resume();
+    let ours = tokio::time::timeout(Duration::from_secs(5), leased(&far, &["a", "b"], &["a", "b"]));
+    let ours = ours.await.expect("the leases are released");
+    assert_eq!(done(ours.complete(pairs([("a", 1), ("b", 2)])).await), [Some(1), Some(2)]);
+}
