@@ -57,6 +57,14 @@ impl<O> HostValue<O> {
         &self.stored
     }
 
+    /// What the host encoded, for whichever key.
+    pub(crate) fn encoded(&self) -> &[u8] {
+        if !self.is_signed {
+            return &self.stored;
+        }
+        key_and_payload(&self.stored).map_or(&[], |(_, payload)| payload)
+    }
+
     /// The object, if one is kept. Cost: one load.
     pub fn object(&self) -> Option<&O> {
         self.object.get()

@@ -121,7 +121,7 @@ impl HostCodec {
         O: Send + Sync + 'static,
     {
         let view = cache.view_with_codec(name, self.clone()).with_shared_schema(schema, number);
-        view.with_weigher(move |value: &HostValue<O>| objects.weight(value.stored().len()))
+        view.with_weigher(move |value: &HostValue<O>| objects.weight(value))
     }
 }
 
