@@ -148,15 +148,19 @@ pub fn text(text: &str) -> Value {
 
 /// Declares one test for each behaviour. Takes the name of an async function beside it that makes a subject, or `None` to skip.
 ///
-/// A subject that cannot have some behaviours names attributes, which may be none, and a macro that [`left_out!`](crate::left_out!)
-/// declares: there are no tests of those.
+/// `make of kinds` is for subjects of several kinds, which `kinds` beside it returns and `make` takes: each test runs for all of them,
+/// one after the other. Attributes of the tests follow, and a macro that [`left_out!`](crate::left_out!) declares: there are no
+/// tests of what these subjects cannot have.
 #[macro_export]
 macro_rules! conformance {
     ($make:ident) => {
-        $crate::conformance!($make, {},);
+        $crate::conformance!({ $make }, {}, {});
     };
-    ($make:ident, $attributes:tt, $($filter:ident)?) => {
-        $crate::behaviours! { $make $attributes { $($filter)? };
+    ($make:ident of $kinds:ident, $attributes:tt, $filter:ident) => {
+        $crate::conformance!({ $make $kinds }, $attributes, { $filter });
+    };
+    ($make:tt, $attributes:tt, $filter:tt) => {
+        $crate::behaviours! { $make $attributes $filter;
             values: miss_returns_nothing, written_value_is_read, later_write_replaces_value, empty_text_is_a_value,
                 absence_is_a_value, exist_reports_presence, delete_reports_whether_key_was_present,
                 large_value_is_unchanged, any_text_is_a_key, similar_keys_are_separate,
@@ -199,7 +203,7 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! behaviours {
-    ($make:ident $attributes:tt $filter:tt; $($group:ident: $($behaviour:ident),+;)+) => {
+    ($make:tt $attributes:tt $filter:tt; $($group:ident: $($behaviour:ident),+;)+) => {
         $(mod $group {
             $($crate::behaviour! { $make $attributes $filter $group $behaviour })+
         })+
@@ -210,7 +214,7 @@ macro_rules! behaviours {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! behaviour {
-    ($make:ident { $($attribute:tt)* } {} $group:ident $behaviour:ident) => {
+    ({ $make:ident } { $($attribute:tt)* } {} $group:ident $behaviour:ident) => {
         #[tokio::test]
         $($attribute)*
         async fn $behaviour() {
@@ -219,7 +223,18 @@ macro_rules! behaviour {
             $crate::conformance::$group::$behaviour(subject).await;
         }
     };
-    ($make:ident $attributes:tt { $filter:ident } $group:ident $behaviour:ident) => {
+    ({ $make:ident $kinds:ident } { $($attribute:tt)* } {} $group:ident $behaviour:ident) => {
+        #[tokio::test]
+        $($attribute)*
+        async fn $behaviour() {
+            for kind in super::$kinds() {
+                let _deadline = $crate::Deadline::start();
+                let Some(subject) = super::$make(&kind).await else { return };
+                $crate::conformance::$group::$behaviour(subject).await;
+            }
+        }
+    };
+    ($make:tt $attributes:tt { $filter:ident } $group:ident $behaviour:ident) => {
         $filter! { $group $behaviour $crate::behaviour! { $make $attributes {} $group $behaviour } }
     };
 }

@@ -4,7 +4,7 @@
 
 mod remote;
 
-use crate::children::kinds;
+use crate::children::{Kind, kinds};
 use larder_testkit::Gate;
 use larder_testkit::conformance::{Failure, How, Loaded, Loading, Subject, never};
 use remote::{Remote, Tiers};
@@ -31,13 +31,51 @@ const SOON: Duration = Duration::from_millis(300);
 const TTL: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(100);
 
-/// A child of this kind with a new cache. `None` without a redis-server.
-async fn start(kind: &str, tiers: Tiers) -> Option<Remote> {
-    // Only who asks for these tests runs them.
-    let Some(kind) = kinds().into_iter().find(|one| one.name == kind) else {
-        panic!("LARDER_CHILDREN names no program {kind}: `cargo xtask test --stage languages` sets it")
-    };
-    Remote::open(&kind, tiers).await
+/// The kinds of children. Only who asks for these tests runs them.
+fn all() -> Vec<Kind> {
+    let kinds = kinds();
+    assert!(
+        !kinds.is_empty(),
+        "LARDER_CHILDREN names no programs: `cargo xtask test --stage languages` sets it"
+    );
+    kinds
+}
+
+async fn memory(kind: &Kind) -> Option<Remote> {
+    Remote::open(kind, Tiers::Memory).await
+}
+
+async fn redis(kind: &Kind) -> Option<Remote> {
+    Remote::open(kind, Tiers::Redis).await
+}
+
+async fn both(kind: &Kind) -> Option<Remote> {
+    Remote::open(kind, Tiers::Both).await
+}
+
+#[tokio::test]
+#[ignore = "it needs programs in other languages"]
+async fn timeouts_are_those_of_callers_that_wait() {
+    for kind in all() {
+        let _deadline = larder_testkit::Deadline::start();
+        let Some(cache) = redis(&kind).await else { return };
+        check_timeouts(cache).await;
+    }
+}
+
+mod in_memory {
+    use super::{all, memory};
+    larder_testkit::conformance!(memory of all, { #[ignore = "it needs programs in other languages"] }, where_memory_answers);
+}
+
+mod in_redis {
+    use super::{all, redis};
+    larder_testkit::conformance!(redis of all, { #[ignore = "it needs programs in other languages"] }, in_every_child);
+}
+
+mod in_both {
+    use super::{all, both};
+    larder_testkit::conformance!(both of all, { #[ignore = "it needs programs in other languages"] }, where_memory_answers);
 }
 
 /// Of two callers the first one loads, for as long as it likes; the timeouts of the other one hold.
@@ -77,52 +115,3 @@ async fn check_timeouts(cache: Remote) {
     gate.open(1);
     assert_eq!(first.await.expect("a caller"), Ok(Some("late".to_owned())));
 }
-
-/// The suite for children of a kind, with each composition of tiers.
-macro_rules! language {
-    ($language:ident, $kind:literal) => {
-        mod $language {
-            use super::{Remote, Tiers, start};
-
-            async fn memory() -> Option<Remote> {
-                start($kind, Tiers::Memory).await
-            }
-
-            async fn redis() -> Option<Remote> {
-                start($kind, Tiers::Redis).await
-            }
-
-            async fn both() -> Option<Remote> {
-                start($kind, Tiers::Both).await
-            }
-
-            #[tokio::test]
-            #[ignore = "it needs a program in another language"]
-            async fn timeouts_are_those_of_callers_that_wait() {
-                let _deadline = larder_testkit::Deadline::start();
-                let Some(cache) = redis().await else { return };
-                super::check_timeouts(cache).await;
-            }
-
-            mod in_memory {
-                use super::memory;
-                larder_testkit::conformance!(memory, { #[ignore = "it needs a program in another language"] }, where_memory_answers);
-            }
-
-            mod in_redis {
-                use super::redis;
-                larder_testkit::conformance!(redis, { #[ignore = "it needs a program in another language"] }, in_every_child);
-            }
-
-            mod in_both {
-                use super::both;
-                larder_testkit::conformance!(both, { #[ignore = "it needs a program in another language"] }, where_memory_answers);
-            }
-        }
-    };
-}
-
-language!(python_sync, "python-sync");
-language!(python_asyncio, "python-asyncio");
-language!(node_main, "node-main");
-language!(node_worker, "node-worker");

@@ -102,6 +102,8 @@ fn failure(failed: Failed) -> Failure {
 impl Remote {
     /// A child of this kind with a new cache. `None` if there is no server.
     pub(crate) async fn open(kind: &Kind, tiers: Tiers) -> Option<Self> {
+        // Of a test that fails it is the last line.
+        println!("{}", kind.name);
         let server = if tiers == Tiers::Memory { None } else { Some(RedisServer::start()?) };
         let child = idle(kind).unwrap_or_else(|| Child::start(kind));
         let mut words = vec![
