@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-host", &["larder-engine", "larder", "larder-text"]),
     ("larder-node", &["larder", "larder-host", "larder-text"]),
     ("larder-python", &["larder", "larder-host", "larder-text"]),
+    ("larder-ruby", &["larder", "larder-host", "larder-text"]),
     ("larder-server", &["larder-engine", "larder-glob", "larder-resp", "larder-text"]),
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
