@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-derive", &[]),
     ("larder-http", &["larder-engine", "larder"]),
     ("larder-host", &["larder-engine", "larder", "larder-text"]),
+    ("larder-elixir", &["larder", "larder-host", "larder-text"]),
     ("larder-node", &["larder", "larder-host", "larder-text"]),
     ("larder-python", &["larder", "larder-host", "larder-text"]),
     ("larder-ruby", &["larder", "larder-host", "larder-text"]),

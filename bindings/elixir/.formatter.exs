@@ -1,0 +1,1 @@
+[inputs: ["*.{ex,exs}", "{lib,test,bench}/**/*.{ex,exs}", "examples/*/*.{ex,exs}", "examples/*/lib/**/*.ex"], line_length: 132]
