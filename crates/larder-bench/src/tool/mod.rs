@@ -3,6 +3,7 @@
 mod ab;
 mod address;
 mod cluster;
+mod language;
 mod memcached;
 mod redis_benchmark;
 mod run;
@@ -16,6 +17,7 @@ mod wrk;
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
 pub(crate) use cluster::{Cluster, start_on_port, url_of};
+pub(crate) use language::Language;
 pub(crate) use memcached::Memcached;
 pub(crate) use redis_benchmark::{Address, Outcome, RedisBenchmark, Report};
 pub(crate) use run::output_within;

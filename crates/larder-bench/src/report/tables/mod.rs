@@ -12,10 +12,11 @@ use anyhow::{Context, Result, ensure};
 type Generator = fn(&[ResultFile]) -> Result<String>;
 
 /// The names of the tables in the markers `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-const TABLES: [(&str, Generator); 7] = [
+const TABLES: [(&str, Generator); 8] = [
     ("headline", figures::headline),
     ("figures", figures::all),
     ("stale", stale::table),
+    ("stale-processes", stale::of_processes),
     ("documents", documents::tables),
     ("scale-constants", scale::constants),
     ("scale-model", scale::model),

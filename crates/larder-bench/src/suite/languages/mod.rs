@@ -11,9 +11,13 @@
 //! | `node-fetch` | the same, awaited |
 //! | `python-copied`, `node-copied` | a hit that makes an object of its own for its caller |
 //! | `python-django`, `python-django-text` | a `get` of Django's cache framework: of an object, which is copied, and of a text |
-//! | `python-cold`, `node-cold` | a fetch that no tier answers, over Redis; `core` is the same in Rust |
+//! | `ruby-shared`, `ruby-copied` | a hit on a frozen object, and a read that makes an object of its own |
+//! | `ruby-rails`, `ruby-rails-text` | a `read` of Rails' cache stores: of a hash, which is copied, and of a text |
+//! | `elixir-map`, `elixir-text`, `elixir-small` | a hit, which copies a term to its caller: a map, a text of 300 bytes, a number |
+//! | `python-cold` and so on | a fetch that no tier answers, over Redis; `core` is the same in Rust |
 //!
-//! Hits are measured in processor time, loads in time. The values have five fields, 254 bytes of MessagePack.
+//! Hits are measured in processor time, those of Elixir in time, since its emulator spins while it waits for work; loads in time. The
+//! values have five fields, 254 bytes of MessagePack.
 
 mod core;
 mod script;
@@ -21,11 +25,11 @@ mod script;
 use super::documents::{Case, Outcome, run_cases};
 use super::{Findings, Plan, Suite, Target};
 use crate::measure::rounds::Value;
-use crate::tool::version_of;
+use crate::tool::{Language, version_of};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use larder_process::{RedisServer, find_program};
-use script::{Language, Script};
+use script::Script;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -34,7 +38,7 @@ const HITS: usize = 20_000;
 const LOADS: usize = 500;
 
 /// The workloads of hits, with their subjects.
-const HIT_WORKLOADS: [(&str, &[&str]); 7] = [
+const HIT_WORKLOADS: [(&str, &[&str]); 14] = [
     ("python-shared", &["larder", "larder fetch", "cachebox", "cachetools", "lru_cache", "dict"]),
     ("python-copied", &["larder"]),
     ("python-django", &["larder", "LocMemCache"]),
@@ -42,8 +46,15 @@ const HIT_WORKLOADS: [(&str, &[&str]); 7] = [
     ("node-hit", &["larder", "lru-cache", "quick-lru", "Map"]),
     ("node-fetch", &["larder", "cache-manager", "bentocache", "keyv"]),
     ("node-copied", &["larder"]),
+    ("ruby-shared", &["larder", "larder fetch", "Mutex", "Hash"]),
+    ("ruby-copied", &["larder"]),
+    ("ruby-rails", &["larder", "MemoryStore"]),
+    ("ruby-rails-text", &["larder", "MemoryStore"]),
+    ("elixir-map", &["larder", "larder fetch", "ets"]),
+    ("elixir-text", &["larder", "ets"]),
+    ("elixir-small", &["larder", "ets"]),
 ];
-const COLD_WORKLOADS: [&str; 2] = ["python-cold", "node-cold"];
+const COLD_WORKLOADS: [&str; 4] = ["python-cold", "node-cold", "ruby-cold", "elixir-cold"];
 
 pub(crate) struct Languages;
 
@@ -53,7 +64,7 @@ impl Suite for Languages {
     }
 
     fn description(&self) -> &'static str {
-        "hits and loads from Python and Node.js, beside caches of these languages"
+        "hits and loads from Python, Node.js, Ruby and Elixir, beside caches of these languages"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -71,11 +82,21 @@ impl Suite for Languages {
             Target::ratio("node-fetch", "cpu", "bentocache", 0.04),
             Target::ratio("python-cold", "time", "core", 1.3),
             Target::ratio("node-cold", "time", "core", 1.3),
+            Target::ratio("ruby-rails", "cpu", "MemoryStore", 0.35),
+            Target::ratio("ruby-cold", "time", "core", 1.3),
+            Target::ratio("elixir-map", "time", "ets", 2.0),
+            Target::ratio("elixir-cold", "time", "core", 1.3),
         ]
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
-        &[("python3", "python3"), ("node", "nodejs"), ("redis-server", "redis-server")]
+        &[
+            ("python3", "python3"),
+            ("node", "nodejs"),
+            ("ruby", "ruby"),
+            ("elixir", "elixir"),
+            ("redis-server", "redis-server"),
+        ]
     }
 
     fn keeps_measurements(&self) -> bool {
@@ -103,14 +124,25 @@ impl Suite for Languages {
     }
 }
 
+/// How the names of the workloads of a language begin.
+fn prefix(language: Language) -> &'static str {
+    match language {
+        Language::Python => "python-",
+        Language::Node => "node-",
+        Language::Ruby => "ruby-",
+        Language::Elixir => "elixir-",
+    }
+}
+
 fn cases<'a>(scripts: &'a [RefCell<Script>], core: &'a RefCell<core::Core>, divisor: usize) -> Vec<Case<'a>> {
     let mut cases = Vec::new();
     let (hits, loads) = (HITS / divisor, LOADS / divisor);
     for script in scripts {
-        let is_here = |workload: &str| workload.starts_with(script.borrow().language.prefix());
+        let is_here = |workload: &str| workload.starts_with(prefix(script.borrow().language));
         for (workload, subjects) in HIT_WORKLOADS.into_iter().filter(|(workload, _)| is_here(workload)) {
             for subject in subjects {
-                cases.push(case(workload, subject, "cpu", move || {
+                let measure = if workload.starts_with("elixir-") { "time" } else { "cpu" };
+                cases.push(case(workload, subject, measure, move || {
                     script.borrow_mut().measure(workload, subject, hits)
                 }));
             }

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod experiments;
+mod processes;
 
 use super::subject::{FetchThrough, InMemory, Larder, Moka, OverCluster, OverRedis, QuickCache, RedisRs};
 use crate::measure::rounds::{self, Runner, Sample, Value, record};
@@ -36,7 +37,7 @@ impl Suite for Stale {
     }
 
     fn description(&self) -> &'static str {
-        "who serves what was invalidated: during loads, by other nodes, while slots move, by a failover"
+        "who serves what was invalidated: during loads, by other nodes, while slots move, by a failover, by other processes"
     }
 
     fn crates(&self) -> &'static [&'static str] {
@@ -55,7 +56,9 @@ impl Suite for Stale {
     }
 
     fn targets(&self) -> Vec<Target> {
-        experiments().map(|experiment| Target::always(WORKLOAD, experiment, 0.0)).collect()
+        let in_processes = processes::EXPERIMENTS.map(|experiment| (processes::WORKLOAD, experiment.name));
+        let experiments = experiments().map(|experiment| (WORKLOAD, experiment)).chain(in_processes);
+        experiments.map(|(workload, experiment)| Target::always(workload, experiment, 0.0)).collect()
     }
 
     /// # Errors
@@ -67,6 +70,7 @@ impl Suite for Stale {
             let rounds = if plan.quick { 1 } else { CLUSTER_ROUNDS };
             over_cluster::<Larder>(&bench, program, rounds, bar, &mut findings)?;
             over_cluster::<RedisRs>(&bench, program, rounds, bar, &mut findings)?;
+            processes::measure(program, plan, bar, &mut findings)?;
         }
         for figure in findings.figures.iter().filter(|figure| figure.subject == Larder::NAME) {
             ensure!(
