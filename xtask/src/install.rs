@@ -33,12 +33,18 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("/usr/share/doc/php-redis", "php-redis"),
     ("/usr/share/php/Predis", "php-predis"),
     ("ruby", "ruby"),
+    ("puma", "puma"),
+    ("unicorn", "unicorn"),
+    ("/usr/share/doc/ruby-activerecord", "ruby-activerecord"),
     ("/usr/share/doc/ruby-activesupport", "ruby-activesupport"),
+    ("/usr/share/doc/ruby-async", "ruby-async"),
     ("/usr/share/doc/ruby-connection-pool", "ruby-connection-pool"),
     ("/usr/share/doc/ruby-dalli", "ruby-dalli"),
     ("/usr/share/doc/ruby-hiredis", "ruby-hiredis"),
     ("/usr/share/doc/ruby-oj", "ruby-oj"),
+    ("/usr/share/doc/ruby-railties", "ruby-railties"),
     ("/usr/share/doc/ruby-redis", "ruby-redis"),
+    ("/usr/share/doc/ruby-sqlite3", "ruby-sqlite3"),
 ];
 
 /// Libraries of another language, which tests use.
@@ -84,6 +90,12 @@ const LIBRARIES: &[Libraries] = &[
         folder: crate::bindings::node::LIBRARIES,
         manifests: &[".npmrc", "package.json", "package-lock.json"],
         install: npm,
+    },
+    Libraries {
+        source: "bindings/ruby/test/rails",
+        folder: crate::bindings::ruby::RAILS,
+        manifests: &["source.rb", "sources.txt"],
+        install: rails_source,
     },
     Libraries {
         source: "crates/larder-server/tests/client_libraries/node",
@@ -178,6 +190,11 @@ fn pip_sources(folder: &Path) -> Result<()> {
         run("python3 -m tarfile", &mut unpack)?;
     }
     Ok(())
+}
+
+/// The tests of Rails, which are in its source alone.
+fn rails_source(folder: &Path) -> Result<()> {
+    run("ruby", Command::new("ruby").args(["source.rb", "."]).current_dir(folder))
 }
 
 fn go(folder: &Path) -> Result<()> {

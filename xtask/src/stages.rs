@@ -1,6 +1,6 @@
 //! The stages of `cargo xtask test`. Each stage is timed and can be run alone; the first failure ends the run.
 
-use crate::bindings::{languages, node, python};
+use crate::bindings::{elixir, languages, node, python, ruby};
 use crate::check;
 use crate::cost;
 use crate::examples;
@@ -22,7 +22,7 @@ const SOAK_SECONDS: &str = "600";
 type Stage = fn(&mut Counts, bool) -> Result<()>;
 
 /// The stages, in the order in which they run.
-const STAGES: [(&str, Stage); 13] = [
+const STAGES: [(&str, Stage); 15] = [
     ("format", |_, _| cargo(&["fmt", "--all", "--check"])),
     ("checks", |_, _| check::all()),
     ("clippy", |_, _| cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])),
@@ -32,6 +32,8 @@ const STAGES: [(&str, Stage); 13] = [
     }),
     ("python", |counts, _| python::run().map(|ran| counts.add_binding(ran))),
     ("node", |counts, _| node::run().map(|ran| counts.add_binding(ran))),
+    ("ruby", |counts, _| ruby::run().map(|ran| counts.add_binding(ran))),
+    ("elixir", |counts, _| elixir::run().map(|ran| counts.add_binding(ran))),
     ("languages", |counts, soak| counts.add_languages(soak)),
     ("on-larder", |counts, soak| counts.add_run_on_larder(soak)),
     ("examples", |counts, _| counts.add_examples()),

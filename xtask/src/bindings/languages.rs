@@ -1,19 +1,20 @@
 //! The proof between languages: the chaos test and the behaviours of every cache, with nodes in other languages.
 
-use super::{node, python};
+use super::{elixir, node, python, ruby};
 use crate::workspace::{root, target};
 use anyhow::Result;
 use larder_process::find_program;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-/// Each kind of child: its program in `PATH`, and how it runs. What they are is in `bindings/interop/protocol.md`, and
-/// `crates/larder/tests/conformance/languages/mod.rs` has a line for each.
-const CHILDREN: [(&str, &str, &str); 4] = [
+/// Each kind of child: its program in `PATH`, and how it runs. What they are is in `bindings/interop/protocol.md`.
+const CHILDREN: [(&str, &str, &str); 7] = [
     ("python-sync", "python3", "sync"),
     ("python-asyncio", "python3", "asyncio"),
     ("node-main", "node", "main"),
     ("node-worker", "node", "worker"),
+    ("ruby-threads", "ruby", "threads"),
+    ("ruby-fibers", "ruby", "fibers"),
+    ("elixir", "elixir", ""),
 ];
 
 /// The tests. Most of them wait for processes, so more of them run at once than there are processors.
@@ -48,12 +49,19 @@ pub(crate) fn missing() -> Vec<String> {
 /// Stages what the children need, and returns the environment of the tests.
 pub(crate) fn environment() -> Result<Vec<(&'static str, OsString)>> {
     let (package, tests) = (python::stage()?, node::stage()?);
+    let (ruby, elixir) = (ruby::stage()?, elixir::stage()?);
+    let bindings = root().join("bindings");
     let children = CHILDREN.map(|(name, program, how)| {
-        let file: PathBuf = match program {
-            "node" => tests.join("child.js"),
-            _ => root().join("bindings/python/tests/child.py"),
+        let words = match program {
+            "node" => tests.join("child.js").display().to_string(),
+            "ruby" => format!("-I {} {}", ruby.display(), bindings.join("ruby/test/child.rb").display()),
+            "elixir" => {
+                let modules = elixir::modules(&elixir);
+                format!("-pa {} {}", modules.display(), elixir.join("test/child.exs").display())
+            }
+            _ => bindings.join("python/tests/child.py").display().to_string(),
         };
-        format!("{name}={program} {} {how}", file.display())
+        format!("{name}={program} {words} {how}")
     });
     Ok(vec![
         ("LARDER_CHILDREN", children.join("\n").into()),

@@ -1,8 +1,10 @@
 //! The packages for other languages: their tests, and the proof between languages.
 
+pub(crate) mod elixir;
 pub(crate) mod languages;
 pub(crate) mod node;
 pub(crate) mod python;
+pub(crate) mod ruby;
 
 use crate::workspace::files_below;
 use anyhow::{Context, Result};

@@ -27,7 +27,8 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     let node = if node::is_installed() { Some(node::stage().map(|_| node::package())?) } else { None };
     let path = std::env::join_paths([package, libraries.join("packages")])?;
     let mut child = Command::new("python3")
-        .args(["-m", "pytest", "-p", "no:cacheprovider", "-rs"])
+        // Most tests wait for servers, processes and times.
+        .args(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "--numprocesses=3"])
         .current_dir(root().join(SOURCE))
         .env("PYTHONPATH", path)
         .env("PYTHONDONTWRITEBYTECODE", "1")
