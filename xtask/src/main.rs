@@ -5,7 +5,7 @@
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
 //!                                         the shared tier run twice: on redis-server, and on the built `larder server`
 //! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, python, node,
-//!                                         languages, on-larder, examples, guard, docs, package
+//!                                         ruby, elixir, languages, on-larder, examples, guard, docs, package
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, layers, licences, documents
 //! cargo xtask guard [--accept] [--no-build]
@@ -14,6 +14,8 @@
 //! cargo xtask docs [--pictures]           updates the figures in the documents from docs/results; --pictures also takes
 //!                                         the pictures of the pages, which lasts minutes
 //! cargo xtask install                     installs the dependencies of the tests
+//! cargo xtask shops [--no-build]          a shop in five languages over one Redis, and a page that shows all of them;
+//!                                         --no-build starts those of the last build
 //! cargo xtask cost                        builds the default program from nothing and prints what that costs, and what each
 //!                                         direct dependency brings
 //! cargo xtask features                    checks each library without features, and with each of its features alone
@@ -66,11 +68,13 @@ fn run(words: &[&str]) -> Result<()> {
             if flags.contains(&"--accept") { guard::accept() } else { stages::guard() }
         }
         ["install"] => install::install(),
+        ["shops"] => bindings::shops::build().and_then(|()| bindings::shops::serve()),
+        ["shops", "--no-build"] => bindings::shops::serve(),
         ["cost"] => cost::print(),
         ["features"] => features::check(),
         _ => bail!(
             "usage: cargo xtask test [--install] [--soak] | test --stage STAGE | sanitize | check | guard [--accept] [--no-build] | \
-             docs [--pictures] | install | cost | features"
+             docs [--pictures] | install | shops [--no-build] | cost | features"
         ),
     }
 }

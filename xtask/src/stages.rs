@@ -1,6 +1,6 @@
 //! The stages of `cargo xtask test`. Each stage is timed and can be run alone; the first failure ends the run.
 
-use crate::bindings::{elixir, languages, node, python, ruby};
+use crate::bindings::{elixir, languages, node, python, ruby, shops};
 use crate::check;
 use crate::cost;
 use crate::examples;
@@ -287,7 +287,10 @@ impl Counts {
             self.skipped.extend(missing);
             return Ok(());
         }
-        self.add_run(languages::TESTS, soak, languages::environment()?)
+        self.add_run(languages::TESTS, soak, languages::environment()?)?;
+        shops::check().context("the shop in five languages")?;
+        self.passed += 1;
+        Ok(())
     }
 
     /// Runs the examples; each counts as a test.

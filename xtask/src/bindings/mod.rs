@@ -1,10 +1,11 @@
-//! The packages for other languages: their tests, and the proof between languages.
+//! The packages for other languages: their tests, the proof between languages, and a shop in all of them.
 
 pub(crate) mod elixir;
 pub(crate) mod languages;
 pub(crate) mod node;
 pub(crate) mod python;
 pub(crate) mod ruby;
+pub(crate) mod shops;
 
 use crate::workspace::files_below;
 use anyhow::{Context, Result};

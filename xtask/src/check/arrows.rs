@@ -49,7 +49,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("larder-testkit", &["larder-process"]),
-    // The tutorial.
+    // The shop in five languages, and the tutorial.
+    ("languages", &["larder"]),
     ("shop", &["larder", "larder-admin", "larder-http"]),
     ("xtask", &["larder-process"]),
 ];
