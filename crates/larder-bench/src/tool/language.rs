@@ -66,9 +66,6 @@ impl Language {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings").join(self.folder());
         let this = std::env::current_exe().context("cannot find this program")?;
         let build = this.parent().context("a program has a folder")?;
-        // A test is in a folder of its own.
-        let build =
-            if build.ends_with("deps") { build.parent().context("it is below the build")? } else { build };
         let library = build.join(self.library());
         ensure!(
             library.is_file(),
