@@ -1,12 +1,17 @@
 //! Hash slots: which one a key has, who owns it at the start, and how one moves to another primary, step by step.
 
 use super::{Cluster, expect_ok, id_of};
-use anyhow::Result;
-use redis::Connection;
+use anyhow::{Result, bail, ensure};
+use redis::{Connection, Value, from_redis_value_ref};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const SLOTS: usize = 16_384;
 /// More keys than a slot has here.
 const ALL_KEYS: usize = 1_000;
+/// How long all primaries must agree on the owner of a slot that has moved, and how long that may take.
+const AGREED: Duration = Duration::from_millis(100);
+const AGREEMENT: Duration = Duration::from_secs(10);
 
 /// A slot on its way from one primary to another.
 pub(crate) struct Move {
@@ -59,13 +64,41 @@ impl Cluster {
     }
 
     /// Ends the move of a slot without keys at its former owner: all primaries know the new one, which knows it first.
+    ///
+    /// A message of the former owner that was sent before may still claim the slot. If that owner has a higher epoch, the new
+    /// one gives the slot up again, and no server owns it: that is told again, until all agree.
     pub(crate) fn end_move(&self, Move { slot, from, to }: &Move) -> Result<()> {
         let others = (0..self.primaries).filter(|number| ![from, to].contains(&number));
+        let order: Vec<_> = [*to, *from].into_iter().chain(others).collect();
         let id = id_of(&self.servers[*to].0)?;
-        for number in [*to, *from].into_iter().chain(others) {
-            expect_ok(&self.servers[number].0, &format!("CLUSTER SETSLOT {slot} NODE {id}"))?;
+        let (begun, mut agreed_since) = (Instant::now(), None);
+        while agreed_since.is_none_or(|since: Instant| since.elapsed() < AGREED) {
+            ensure!(begun.elapsed() < AGREEMENT, "the primaries do not agree on the owner of slot {slot}");
+            let mut is_agreed = true;
+            for number in &order {
+                if self.owner_as_told_by(*number, *slot)?.as_deref() != Some(&*id) {
+                    is_agreed = false;
+                    expect_ok(&self.servers[*number].0, &format!("CLUSTER SETSLOT {slot} NODE {id}"))?;
+                }
+            }
+            agreed_since = if is_agreed { agreed_since.or_else(|| Some(Instant::now())) } else { None };
+            thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// The id of the owner of a slot, as this server knows it.
+    fn owner_as_told_by(&self, server: usize, slot: usize) -> Result<Option<String>> {
+        let ranges: Vec<Vec<Value>> = redis::cmd("CLUSTER").arg("SLOTS").query(&mut self.connect(server)?)?;
+        for range in ranges {
+            let [first, last, owner, ..] = &*range else { bail!("CLUSTER SLOTS was answered by {range:?}") };
+            let (first, last): (usize, usize) = (from_redis_value_ref(first)?, from_redis_value_ref(last)?);
+            if (first..=last).contains(&slot) {
+                let owner: Vec<Value> = from_redis_value_ref(owner)?;
+                return Ok(owner.get(2).map(from_redis_value_ref).transpose()?);
+            }
+        }
+        Ok(None)
     }
 
     fn connect(&self, server: usize) -> Result<Connection> {
