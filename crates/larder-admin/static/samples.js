@@ -9,7 +9,7 @@ export const RATIO_SECONDS = 60;
 const CURVE_SECONDS = 2;
 export const ALL = "all";
 const HITS = ["hit", "shared", "stale"];
-const MISSES = ["miss", "collapsed"];
+const MISSES = ["validated", "miss", "collapsed"];
 /** Operations that failed or were not sent to the tier, lookups among them. */
 const FAILURES = ["error", "skipped"];
 /** Values that were found and cannot be used. */

@@ -1,6 +1,7 @@
 //! The options of a cache. `build` checks them.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use larder_engine::fork::Process;
 use crate::key::KeySpace;
 use crate::policy::gate::{Access, Gate};
 use crate::policy::handler_fields::HandlerFields;
+use crate::policy::profile::Profile;
 use crate::policy::rules::Rules;
 use crate::request::traits::PersonalExtension;
 use crate::stats::Counters;
@@ -91,9 +93,23 @@ impl Builder {
             gate_timeout: Duration::from_secs(5),
             #[cfg(feature = "compression")]
             codings: Vec::new(),
-            key_space: KeySpace { view: String::new(), scheme: "http".to_owned() },
+            key_space: KeySpace { scheme: "http".to_owned(), ..KeySpace::default() },
             clock: Clock::coarse(),
         }
+    }
+
+    /// Who decides whether a response is stored. Default: [`Profile::App`], its handler.
+    ///
+    /// ```
+    /// use larder_http::{HttpCache, Profile};
+    ///
+    /// let cache = HttpCache::builder().profile(Profile::Rfc).build()?;
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn profile(mut self, profile: Profile) -> Builder {
+        self.rules.profile = profile;
+        self.rules.personal.ignores_all_cookies = profile == Profile::Rfc;
+        self
     }
 
     /// Capacity in bytes, for keys, headers and bodies together. At least 4 KiB. Default: 64 MiB.
@@ -300,14 +316,19 @@ impl Builder {
     pub(crate) fn build_over(self, store: Store) -> Result<HttpCache, BuildError> {
         let scheme = &self.key_space.scheme;
         if scheme != "http" && scheme != "https" {
-            return Err(BuildError::Scheme(self.key_space.scheme));
+            return Err(BuildError::Scheme(scheme.clone()));
+        }
+        let mut key_space = self.key_space;
+        // Replicas do not tell each other what they have learnt of queries, so their keys would differ.
+        if self.rules.profile == Profile::Rfc && store.shared.is_none() {
+            key_space.query_rules = Some(Arc::default());
         }
         Ok(HttpCache::from_core(CacheCore {
             store,
             limits: self.limits,
             rules: self.rules,
             gate: self.gate.map(|gate| gate.with_timeout(self.gate_timeout)),
-            key_space: self.key_space,
+            key_space,
             #[cfg(feature = "compression")]
             codings: Codings::new(self.codings),
             counters: Counters::new(),

@@ -32,6 +32,12 @@
 //! # }
 //! ```
 //!
+//! # Profiles
+//!
+//! The above is [`Profile::App`], the default. With [`Profile::Rfc`] no handler opts in: the header fields of each response
+//! decide, as RFC 9111 says of a shared cache, and expired responses are validated by the handler. That is for a proxy in front of
+//! services that know nothing of this cache. What is said below of opting in, of cookies and of `Vary` concerns the default.
+//!
 //! # Guarantees
 //!
 //! - **Nothing personal is shared.** Requests with `Authorization` or `Cookie` bypass, unless the handler declared the
@@ -78,6 +84,7 @@ mod headers;
 mod key;
 mod policy;
 mod request;
+mod rfc;
 mod service;
 mod shared;
 #[cfg(feature = "shared")]
@@ -96,6 +103,7 @@ pub use policy::gate::Access;
 #[cfg(feature = "async-graphql")]
 pub use policy::hints::CacheHints;
 pub use policy::labels::Labels;
+pub use policy::profile::Profile;
 pub use policy::request_fields::{RequestFields, UnkeyedField};
 pub use policy::scope::Scope;
 pub use request::body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};

@@ -13,6 +13,7 @@ pub(crate) struct Counters {
     hits: Counter,
     shared_hits: Counter,
     stale_hits: Counter,
+    validated: Counter,
     misses: Counter,
     collapsed: Counter,
     bypassed: Box<[Counter]>,
@@ -38,6 +39,7 @@ impl Counters {
             hits: Counter::default(),
             shared_hits: Counter::default(),
             stale_hits: Counter::default(),
+            validated: Counter::default(),
             misses: Counter::default(),
             collapsed: Counter::default(),
             bypassed: by_reason(),
@@ -61,6 +63,7 @@ impl Counters {
             Outcome::Hit { .. } => self.hits.add(1),
             Outcome::Shared { .. } => self.shared_hits.add(1),
             Outcome::Stale { .. } => self.stale_hits.add(1),
+            Outcome::Validated => self.validated.add(1),
             Outcome::Miss { collapsed: true, .. } => self.collapsed.add(1),
             Outcome::Miss { unstored, .. } => {
                 self.misses.add(1);
@@ -99,6 +102,7 @@ impl Counters {
             hits: self.hits.get(),
             shared_hits: self.shared_hits.get(),
             stale_hits: self.stale_hits.get(),
+            validated: self.validated.get(),
             misses: self.misses.get(),
             collapsed: self.collapsed.get(),
             bypassed: by_reason(&self.bypassed),
@@ -126,7 +130,7 @@ impl Counters {
 
 /// The counters of a cache since it was built, and its current size.
 ///
-/// Every request is counted once, as a hit, shared hit, stale hit, miss, collapsed or bypassed.
+/// Every request is counted once, as a hit, shared hit, stale hit, validated, miss, collapsed or bypassed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -136,7 +140,9 @@ pub struct Stats {
     pub shared_hits: u64,
     /// Requests answered from a stale entry, within its grace period.
     pub stale_hits: u64,
-    /// Requests for which the handler ran.
+    /// Requests answered from an entry that the handler has validated, with a 304.
+    pub validated: u64,
+    /// Requests for which the handler ran and made a response.
     pub misses: u64,
     /// Requests answered by the fill of another request.
     pub collapsed: u64,
@@ -184,7 +190,7 @@ impl Stats {
     /// Hits of all kinds ÷ all requests except bypassed ones, 0 to 1; `None` before the first request.
     pub fn hit_ratio(&self) -> Option<f64> {
         let hits = self.hits + self.shared_hits + self.stale_hits;
-        let lookups = hits + self.misses + self.collapsed;
+        let lookups = hits + self.validated + self.misses + self.collapsed;
         (lookups > 0).then(|| hits as f64 / lookups as f64)
     }
 }

@@ -61,6 +61,7 @@ impl Sample {
                 ("hit", stats.hits),
                 ("shared", stats.shared_hits),
                 ("stale", stats.stale_hits),
+                ("validated", stats.validated),
                 ("miss", stats.misses),
                 ("collapsed", stats.collapsed),
                 ("bypass", stats.bypassed_total()),

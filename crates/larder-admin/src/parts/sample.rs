@@ -161,7 +161,7 @@ pub struct Reasons {
 pub struct Tier {
     /// Its name: `memory`, `redis`, `http`.
     pub name: &'static str,
-    /// Lookups by outcome. `hit`, `shared` and `stale` count as hits, `miss` and `collapsed` as misses. Others, for example
+    /// Lookups by outcome. `hit`, `shared` and `stale` count as hits, `validated`, `miss` and `collapsed` as misses. Others, for example
     /// `bypass` and `error`, are not included in the hit ratio.
     pub lookups: Vec<(&'static str, u64)>,
     /// Why lookups missed, estimated from a sample of keys; empty if that is not known.
@@ -236,7 +236,7 @@ impl Tier {
     }
 
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.lookups_with(["hit", "shared", "stale"]), self.lookups_with(["miss", "collapsed"]))
+        (self.lookups_with(["hit", "shared", "stale"]), self.lookups_with(["validated", "miss", "collapsed"]))
     }
 
     /// Operations that failed or were not sent to the tier, lookups among them.

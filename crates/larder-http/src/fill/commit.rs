@@ -55,7 +55,7 @@ where
     ) -> Result<(), Reason> {
         self.check_storable(stored)?;
         self.take_share(stored, &published.key)?;
-        let ttl = Ttl::After(plan.ttl + plan.grace);
+        let ttl = Ttl::After(plan.stored_for());
         let replaced = self.core().store.entries.compute(published.key.clone(), |present| match present {
             Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
             _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
@@ -120,9 +120,9 @@ where
             self.role.release_followers_of_purged_fill();
             return Err(reason);
         }
-        let ttl = Ttl::After(plan.ttl + plan.grace);
+        let ttl = Ttl::After(plan.stored_for());
         let value = StoreValue::Response(stored.clone());
-        let StoreLocation { resource, variant } = &self.location;
+        let StoreLocation { resource, variant, .. } = &self.location;
         match variant {
             None if plan.vary.is_empty() && !plan.is_guarded() => {
                 self.role.store(cache, resource, value, ttl)?;
@@ -184,7 +184,7 @@ where
             (&self.core().store.known_resources, self.core().store.hit_for_miss_key(&self.location));
         match plan.scope {
             Some(Scope::Public) => {
-                known.insert_with_ttl(key, (), Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END));
+                known.insert_with_ttl(key, (), Ttl::After(plan.stored_for() + KNOWN_AFTER_END));
             }
             _ => drop(known.remove(&key)),
         }
@@ -232,6 +232,9 @@ where
     /// Releases the followers of a response that is not stored, and marks its key as hit-for-miss if the reason is likely
     /// to apply to the next response too.
     pub(super) fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
+        if is_passing(reason, status) {
+            self.restore_expired();
+        }
         self.role.release_followers();
         let is_lasting =
             !matches!(reason, Reason::BodyError | Reason::BodyMemory | Reason::Purged | Reason::Replaced)
@@ -264,6 +267,19 @@ where
         let core = self.core();
         core.store.hit_for_miss.insert(core.store.hit_for_miss_key(&self.location), ());
     }
+}
+
+/// Whether the origin, or this process, has failed: what was stored before is not outdated by that.
+fn is_passing(reason: Reason, status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(
+            reason,
+            Reason::BodyError
+                | Reason::BodyLength
+                | Reason::BodyMemory
+                | Reason::FillTimeout
+                | Reason::HandlerError
+        )
 }
 
 /// Whether the response is not stored because of who asked, or how: that of another client may be.

@@ -4,7 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -13,15 +13,15 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::fill::declared_length;
+use crate::fill::invalidation::Invalidation;
 use crate::headers::range;
-use crate::key::Key;
 use crate::policy::ctx::{CacheCtx, HandlerGuard};
 use crate::policy::decide;
 use crate::policy::handler_fields::has_content;
-use crate::policy::home_runtime::HomeRuntime;
 use crate::policy::plan::KNOWN_AFTER_END;
 use crate::policy::scope::Scope;
 use crate::policy::value_freshness::ValueFreshness;
+use crate::rfc::storing::Asked;
 use crate::status::Outcome;
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
@@ -75,6 +75,7 @@ pub(crate) enum FollowUp {
 
 /// What is learnt from the response to a range.
 pub(crate) struct RangeCheck {
+    asked: Asked,
     range_key: PurgeKey,
     public_key: PurgeKey,
     has_content: bool,
@@ -83,6 +84,7 @@ pub(crate) struct RangeCheck {
 impl RangeCheck {
     pub(crate) fn new<B>(core: &CacheCore, location: &StoreLocation, request: &Request<B>) -> RangeCheck {
         RangeCheck {
+            asked: Asked::of(request.headers()),
             range_key: core.store.range_key(location),
             public_key: core.store.purges.purge_key(location.resource.as_bytes()),
             has_content: has_content(request),
@@ -101,13 +103,13 @@ impl RangeCheck {
             return;
         }
         let status = std::mem::replace(response.status_mut(), StatusCode::OK);
-        let plan = decide::plan(response, ctx, &[])
+        let plan = decide::plan(response, ctx, &core.rules, self.asked, Duration::ZERO)
             .and_then(|plan| core.rules.check_fields_read(response, plan, self.has_content));
         *response.status_mut() = status;
         if let Ok(plan) = plan.as_ref()
             && !plan.is_guarded()
         {
-            let known_for = || Ttl::After(plan.ttl + plan.grace + KNOWN_AFTER_END);
+            let known_for = || Ttl::After(plan.stored_for() + KNOWN_AFTER_END);
             core.store.known_resources.insert_with_ttl(self.range_key, (), known_for());
             if plan.scope == Some(Scope::Public) && plan.vary.is_empty() {
                 core.store.known_resources.insert_with_ttl(self.public_key, (), known_for());
@@ -119,6 +121,7 @@ impl RangeCheck {
 /// What a response must fulfil to end hit-for-miss.
 pub(crate) struct HitForMissCheck {
     key: PurgeKey,
+    asked: Asked,
     started: Instant,
     has_content: bool,
     is_graphql: bool,
@@ -127,7 +130,8 @@ pub(crate) struct HitForMissCheck {
 impl HitForMissCheck {
     /// Of a request that starts now.
     pub(crate) fn new<B>(key: PurgeKey, request: &Request<B>, is_graphql: bool) -> HitForMissCheck {
-        HitForMissCheck { key, started: Instant::now(), has_content: has_content(request), is_graphql }
+        let (asked, has_content) = (Asked::of(request.headers()), has_content(request));
+        HitForMissCheck { key, asked, started: Instant::now(), has_content, is_graphql }
     }
 
     /// Ends it if the response can surely be stored, and prolongs it if it can surely not.
@@ -139,7 +143,7 @@ impl HitForMissCheck {
     ) {
         let hint = response.body().size_hint();
         let is_too_long = hint.lower() > core.limits.max_body_bytes as u64;
-        let is_refused = decide::plan(response, ctx, &core.rules.cached_errors)
+        let is_refused = decide::plan(response, ctx, &core.rules, self.asked, Duration::ZERO)
             .and_then(|plan| core.rules.check_fields_read(response, plan, self.has_content))
             .is_err();
         if is_refused || is_too_long {
@@ -147,32 +151,6 @@ impl HitForMissCheck {
         } else if hint.exact().is_some() && !self.is_graphql {
             // Only the end of a GraphQL response shows whether it has errors, and that of others how long they are.
             core.store.hit_for_miss.remove(&self.key);
-        }
-    }
-}
-
-/// The invalidation of a URI by an unsafe method. If the handler was called and is dropped before its reply, or fails, it
-/// may have changed the resource nevertheless.
-pub(crate) struct Invalidation {
-    cache: HttpCache,
-    uri: Key,
-    /// Responses to requests with a body may be stored for the URI, under other keys.
-    has_body_keys: bool,
-    is_due: bool,
-    runtime: HomeRuntime,
-}
-
-impl Invalidation {
-    pub(crate) fn new(cache: HttpCache, uri: Key, has_body_keys: bool) -> Invalidation {
-        Invalidation { runtime: cache.core().store.home_runtime(), cache, uri, has_body_keys, is_due: false }
-    }
-}
-
-impl Drop for Invalidation {
-    fn drop(&mut self) {
-        if self.is_due {
-            let _entered = self.runtime.enter();
-            self.cache.invalidate(self.uri.as_bytes(), self.has_body_keys);
         }
     }
 }
@@ -268,6 +246,9 @@ where
             FollowUp::Nothing => {}
             FollowUp::Invalidate(invalidation) => {
                 invalidation.is_due = response.status().is_success() || response.status().is_redirection();
+                if invalidation.is_due {
+                    invalidation.add_named(response.headers());
+                }
                 // Before the client gets the response.
                 *this.follow_up = FollowUp::Nothing;
             }

@@ -53,6 +53,12 @@ where
     let asked = cache.core().store.asked();
     for _ in 0..MAX_LOOKUPS {
         let mut guarded = None;
+        let since = cache.core().store.entries.now_ms();
+        if let Some(expired) = &location.expired {
+            // Whoever comes now follows the fill that validates or replaces it.
+            let expired = StoreValue::Response(expired.clone());
+            cache.core().store.remove_if_same(location.key().clone(), &expired);
+        }
         let value = match cache.core().store.entries.load_after_miss(location.key()) {
             Load::Hit(value) => Some(value),
             Load::Lead(ticket) => return lead(cache, inner, request, location, requester, ticket).await,
@@ -63,6 +69,12 @@ where
             }
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
                 // The gate may deny now what it has allowed before the wait.
+                // The fill could neither validate nor replace it, nor may it be served stale.
+                Ok(FollowOutcome::Value(StoreValue::Response(stored)))
+                    if stored.is_leftover(since, cache.core().store.entries.now_ms()) =>
+                {
+                    break;
+                }
                 Ok(FollowOutcome::Value(value)) if location.is_guarded() => {
                     guarded = Some(value);
                     None

@@ -17,14 +17,17 @@
 //! This file is the course of a fill.
 //!
 //! - [`miss`]: requests whose response is not stored lead a fill or follow one; [`forward`]: those that fill nothing.
+//! - [`invalidation`]: what a request with an unsafe method invalidates.
 //! - [`role`]: how a fill may store its response. [`call`]: the call of its handler.
 //! - [`read`], [`collect`]: reading the body. [`send`], [`stream`]: what the client and the followers get.
+//! - [`validation`]: what is expired is validated by the handler, or answers if that fails.
 //! - [`commit`]: what becomes of the response. `share`, or `unshared` without that feature: what other replicas get of it.
 
 mod call;
 mod collect;
 mod commit;
 pub(crate) mod forward;
+pub(crate) mod invalidation;
 pub(crate) mod miss;
 mod read;
 mod role;
@@ -34,6 +37,7 @@ pub(crate) mod share;
 mod stream;
 #[cfg(not(feature = "shared"))]
 pub(crate) mod unshared;
+mod validation;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -57,15 +61,19 @@ pub(crate) use self::share::{self as replicas, FillShare};
 pub(crate) use self::unshared::{self as replicas, FillShare};
 use crate::graphql::ResponseScan;
 use crate::key::{self, Key};
+use crate::policy::ctx::CacheCtx;
 use crate::policy::decide;
 use crate::policy::gate::Requester;
 use crate::policy::plan::Plan;
-use crate::status::Reason;
+use crate::policy::profile::Profile;
+use crate::rfc::groups;
+use crate::rfc::storing::Asked;
+use crate::status::{Outcome, Reason};
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
 use crate::store::location::StoreLocation;
 use crate::stored::body::{Body, BoxError};
-use crate::stored::entry::{ReplayRequest, StoredResponse};
+use crate::stored::entry::{OriginFailure, ReplayRequest, StoredResponse};
 use crate::stored::record::VaryRecord;
 
 /// The result that a fill sends to its client.
@@ -100,19 +108,19 @@ where
 {
     /// Runs the handler, sends the response to the client, and stores it or releases the followers. In a shared cache
     /// another replica may have the response.
-    pub(crate) async fn run<S, ReqBody>(mut self, inner: S, request: Request<ReqBody>)
+    pub(crate) async fn run<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
     where
         S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
     {
         // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
-        let request = if self.core().store.shared.is_some() {
-            let Some(request) = Box::pin(replicas::begin(&mut self, request)).await else { return };
-            request
-        } else {
-            request
-        };
+        if self.core().store.shared.is_some() {
+            let Some(unanswered) = Box::pin(replicas::begin(&mut self, request)).await else { return };
+            request = unanswered;
+        }
+        let is_validation = self.add_conditions(request.headers_mut());
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().store.purges.stamp(key::uri_of(self.location.resource.as_bytes()));
+        let begun_ms = self.core().store.entries.now_ms();
         let deadline = Instant::now() + self.core().limits.fill_timeout;
         let HandlerCall { future, ctx, guard, is_graphql, has_content } =
             call::prepare(&self.cache, inner, request);
@@ -129,8 +137,10 @@ where
         };
         drop(guard);
         let replied_at = self.core().store.entries.now_ms();
+        let delay = Duration::from_millis(replied_at.saturating_sub(begun_ms));
         let mut response = match result {
             Ok(response) => response,
+            Err(_) if self.serve_stale_on(OriginFailure::Unreachable) => return,
             Err(error) => {
                 self.abandon_store(Reason::HandlerError, StatusCode::INTERNAL_SERVER_ERROR);
                 self.count(self.miss_outcome(Some(Reason::HandlerError)));
@@ -140,9 +150,13 @@ where
                 return;
             }
         };
-        let plan = decide::plan(&mut response, &ctx, &self.core().rules.cached_errors)
-            .and_then(|plan| self.requester.check(plan.scope).map(|()| plan))
-            .and_then(|plan| self.core().rules.check_fields_read(&mut response, plan, has_content));
+        if is_validation && response.status() == StatusCode::NOT_MODIFIED {
+            return self.complete_validation(response, &ctx, has_content, stamp, (replied_at, delay)).await;
+        }
+        if validation::is_failure(response.status()) && self.serve_stale_on(OriginFailure::ErrorStatus) {
+            return;
+        }
+        let plan = self.plan(&mut response, &ctx, has_content, delay);
         let scan = if is_graphql { ResponseScan::start(&response).map(Some) } else { Ok(None) };
         match plan.and_then(|plan| Ok((plan, scan?))) {
             Ok(_) if is_late => self.send_unstored(response, Reason::FillTimeout),
@@ -154,16 +168,58 @@ where
         }
     }
 
+    /// How to store a response by its head.
+    ///
+    /// # Errors
+    /// The first reason against storing it.
+    fn plan<T>(
+        &self,
+        response: &mut Response<T>,
+        ctx: &CacheCtx,
+        has_content: bool,
+        delay: Duration,
+    ) -> Result<Plan, Reason> {
+        let (core, resource) = (self.core(), &self.location.resource);
+        let plan = decide::plan(response, ctx, &core.rules, Asked::of(&self.request_headers), delay)?;
+        self.requester.check(plan.scope)?;
+        let mut plan = core.rules.check_fields_read(response, plan, has_content)?;
+        if core.rules.profile == Profile::Rfc {
+            if !core.key_space.learn_query_rule(resource, response.headers()) {
+                return Err(Reason::QueryRule);
+            }
+            let groups = groups::groups(response.headers()).into_iter();
+            plan.tags.extend(groups.map(|group| key::group_tag(resource.as_bytes(), &group).into()));
+        }
+        Ok(plan)
+    }
+
     /// Stores the response, which answers the followers, and sends it to the client.
     fn store_and_send(&mut self, stored: Arc<StoredResponse>, plan: &Plan, head: response::Parts, now: u64) {
         let result = self.store(&stored, plan).map(drop);
         let result = self.settle(result);
         let outcome = self.miss_outcome(result.err());
+        self.send_stored(&stored, plan, head, now, outcome);
+    }
+
+    /// Sends what this fill has stored or could not store to its client, who gets all of its fields.
+    fn send_stored(
+        &mut self,
+        stored: &StoredResponse,
+        plan: &Plan,
+        head: response::Parts,
+        now: u64,
+        outcome: Outcome,
+    ) {
         self.count(outcome);
         let mut response = stored.respond(ReplayRequest::get(&self.request_headers), now);
         if plan.age < Duration::from_secs(1) {
             // `Age` would say that the response was not made for this request (RFC 9111, 5.1).
             response.headers_mut().remove(AGE);
+        }
+        for name in &plan.unstored_fields {
+            for value in head.headers.get_all(name) {
+                response.headers_mut().append(name, value.clone());
+            }
         }
         *response.version_mut() = head.version;
         response.extensions_mut().extend(head.extensions);
@@ -194,12 +250,30 @@ where
         self.shared.release();
     }
 
-    #[cfg(feature = "compression")]
+    /// A complete response as it goes into the store: shared with other replicas, and prepared for codings.
+    async fn finished(&mut self, stored: StoredResponse, plan: &Plan) -> Arc<StoredResponse> {
+        let stored = match self.shared.has_lease() {
+            // Redis holds what is fresh or within its grace period.
+            true if (plan.ttl + plan.grace).is_zero() => {
+                self.shared.release();
+                stored
+            }
+            true => Box::pin(self.share(stored, plan)).await,
+            false => stored,
+        };
+        Arc::new(self.with_siblings(stored, plan))
+    }
+
+    #[cfg_attr(
+        not(feature = "compression"),
+        expect(clippy::unused_self, unused_variables, reason = "no codings")
+    )]
     pub(crate) fn with_siblings(&self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
-        match self.core().codings.offered.is_empty() {
-            true => stored,
-            false => stored.with_siblings(plan),
+        #[cfg(feature = "compression")]
+        if !self.core().codings.offered.is_empty() {
+            return stored.with_siblings(plan);
         }
+        stored
     }
 
     pub(crate) fn core(&self) -> &CacheCore {

@@ -46,7 +46,7 @@ impl<B: http_body::Body> Reply<B> {
     /// The response is made from a stale value, and nobody has a part of it.
     fn check_ttl(&self, plan: &Plan) -> Result<(), Reason> {
         match self {
-            Reply::Unsent(_) if plan.ttl.is_zero() => Err(Reason::ZeroTtl),
+            Reply::Unsent(_) if plan.is_useless() => Err(Reason::ZeroTtl),
             _ => Ok(()),
         }
     }
@@ -219,13 +219,9 @@ where
         let (body, tags) = (StoredBody::Complete(body), self.tags(&plan));
         let stored = StoredResponse::new(status, reply.headers(), body, &plan, tags, stamp, now);
         let stored = match copy_for_followers {
-            Some(copy) => stored.with_copy(Some(copy)),
-            None if self.shared.has_lease() => Box::pin(self.share(stored, &plan)).await,
-            None => stored,
+            Some(copy) => Arc::new(self.with_siblings(stored.with_copy(Some(copy)), &plan)),
+            None => self.finished(stored, &plan).await,
         };
-        #[cfg(feature = "compression")]
-        let stored = self.with_siblings(stored, &plan);
-        let stored = Arc::new(stored);
         match reply {
             Reply::Streaming(_, stream) => self.store_streamed(stored, &plan, stream),
             Reply::Unsent(head) => self.store_and_send(stored, &plan, head, now),

@@ -203,22 +203,16 @@ where
                     return Taken::Unusable;
                 }
                 let Some(body) = self.keep(response.body) else { return Taken::Unusable };
+                let varies = self.location.variant.as_ref();
                 let plan = Plan {
                     ttl,
                     grace: kept_for.saturating_sub(ttl),
                     age: Duration::from_millis(response.age_ms).saturating_add(age),
                     outlives_values: true,
-                    tags: Vec::new(),
                     scope: response.scope,
                     labels: response.labels.clone(),
-                    #[cfg(feature = "axum")]
-                    route: None,
-                    fields_read: Vec::new(),
-                    vary: self
-                        .location
-                        .variant
-                        .as_ref()
-                        .map_or_else(Box::default, |(record, _)| record.fields().into()),
+                    vary: varies.map_or_else(Box::default, |(record, _)| record.fields().into()),
+                    ..Plan::default()
                 };
                 let SharedResponse { status, headers, .. } = response;
                 let now = self.core().store.entries.now_ms();
@@ -247,9 +241,7 @@ where
 
     /// Stores a response from Redis, which answers the followers, and sends it to the client.
     fn answer_with(&mut self, stored: StoredResponse, plan: &Plan, now: u64) -> Taken {
-        #[cfg(feature = "compression")]
-        let stored = self.with_siblings(stored, plan);
-        let stored = Arc::new(stored);
+        let stored = Arc::new(self.with_siblings(stored, plan));
         let verdict = self.core().store.verdict(&StoreValue::Response(stored.clone()), Permits::default());
         if verdict == Verdict::Dead {
             return Taken::Unusable;
@@ -293,7 +285,7 @@ where
             return Taken::Unusable;
         }
         self.role = role;
-        self.location = StoreLocation { resource, variant: Some((record, variant)) };
+        self.location = StoreLocation { resource, variant: Some((record, variant)), expired: None };
         Taken::Varies
     }
 

@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::{ITERATIONS, pick, text};
 use crate::headers::control::{Directives, delta_seconds};
+use crate::rfc::directives::{RequestDirectives, ResponseDirectives};
 
 /// A member of a field, and what it means.
 type Member = (&'static str, fn(&mut Directives));
@@ -48,13 +49,17 @@ fn lower(directives: &mut Directives, seconds: u64) {
     directives.s_maxage = Some(Duration::from_secs(lowest));
 }
 
-/// The directives of a text, whose lines are the lines of the field.
-fn parse(text: &str) -> Directives {
+/// A `Cache-Control` with the lines of a text.
+fn headers(text: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in text.lines() {
         headers.append(CACHE_CONTROL, HeaderValue::try_from(line).unwrap());
     }
-    Directives::parse(&headers)
+    headers
+}
+
+fn parse(text: &str) -> Directives {
+    Directives::parse(&headers(text))
 }
 
 #[test]
@@ -90,6 +95,45 @@ fn further_line_never_relaxes_directives() {
         }
         let seconds = |directives: Directives| directives.s_maxage.unwrap_or(Duration::MAX);
         assert!(seconds(after) <= seconds(before), "{one:?} {more:?}");
+    });
+}
+
+#[test]
+fn both_profiles_read_the_same_directives() {
+    const TOKENS: &[&str] = &[
+        "no-store",
+        "Private",
+        "no-cache",
+        "s-maxage",
+        "only-if-cached",
+        "must-revalidate",
+        "=",
+        ",",
+        " ",
+        "\"",
+        "\\",
+        "3",
+        "x-a",
+        ";",
+        "\n",
+    ];
+    bolero::check!().with_type::<Vec<u8>>().with_iterations(ITERATIONS).for_each(|choices| {
+        let text = text(TOKENS, choices);
+        let (ours, headers) = (parse(&text), headers(&text));
+        let response = ResponseDirectives::parse(&headers);
+        assert_eq!(ours.no_store, response.no_store, "{text:?}");
+        assert_eq!(ours.s_maxage, response.s_maxage, "{text:?}");
+        let is_restricted = response.private || response.no_cache || !response.restricted_fields.is_empty();
+        assert_eq!(ours.private || ours.no_cache, is_restricted, "{text:?}");
+        let must_revalidate =
+            response.must_revalidate || response.proxy_revalidate || response.s_maxage.is_some();
+        assert_eq!(ours.must_revalidate, must_revalidate, "{text:?}");
+        let request = RequestDirectives::parse(&headers);
+        assert_eq!(
+            (ours.no_store, ours.only_if_cached),
+            (request.no_store, request.only_if_cached),
+            "{text:?}"
+        );
     });
 }
 

@@ -117,7 +117,7 @@ impl Sample {
         append(request.headers_mut(), CONTENT_TYPE, content_type.as_slice());
         append(request.headers_mut(), ACCEPT_LANGUAGE, &variant[0]);
         append(request.headers_mut(), HeaderName::from_static("x-a"), &variant[1]);
-        let space = KeySpace { view: view.to_owned(), scheme: scheme.to_owned() };
+        let space = KeySpace { view: view.to_owned(), scheme: scheme.to_owned(), query_rules: None };
         let resource = valid.map(|(host, port)| {
             let is_default = (scheme, port) == ("http", "80") || (scheme, port) == ("https", "443");
             let port = if is_default { "" } else { port };

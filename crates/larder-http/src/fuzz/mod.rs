@@ -7,6 +7,7 @@
 mod directives;
 mod keys;
 mod ranges;
+mod structured;
 mod validators;
 
 /// Random inputs for each target: about half a second.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::CACHE_CONTROL;
+use http::header::{AGE, CACHE_CONTROL};
+use http::{HeaderMap, HeaderName};
 
 /// The directives of all `Cache-Control` lines. `max-age` is not among them: it addresses browsers too, and the handler
 /// states the TTL of this cache.
@@ -25,27 +25,40 @@ impl Directives {
     /// Parses all lines. Names are not case-sensitive, and quoted text is never a directive.
     pub(crate) fn parse(headers: &HeaderMap) -> Directives {
         let mut directives = Directives::default();
-        for line in headers.get_all(CACHE_CONTROL) {
-            for member in list_members(line.as_bytes()) {
-                let (name, value) = match member.iter().position(|b| *b == b'=') {
-                    Some(end) => (member[..end].trim_ascii(), member[end + 1..].trim_ascii()),
-                    None => (member, &[][..]),
-                };
-                let is = |directive: &str| name.eq_ignore_ascii_case(directive.as_bytes());
-                directives.no_store |= is("no-store");
-                directives.private |= is("private");
-                directives.no_cache |= is("no-cache");
-                directives.must_revalidate |=
-                    is("must-revalidate") || is("proxy-revalidate") || is("s-maxage");
-                directives.only_if_cached |= is("only-if-cached");
-                if is("s-maxage") {
-                    let seconds = delta_seconds(value);
-                    directives.s_maxage = Some(directives.s_maxage.map_or(seconds, |s| s.min(seconds)));
-                }
+        for (name, argument) in directive_members(headers, &CACHE_CONTROL) {
+            let is = |directive: &str| name.eq_ignore_ascii_case(directive.as_bytes());
+            directives.no_store |= is("no-store");
+            directives.private |= is("private");
+            directives.no_cache |= is("no-cache");
+            directives.must_revalidate |= is("must-revalidate") || is("proxy-revalidate") || is("s-maxage");
+            directives.only_if_cached |= is("only-if-cached");
+            if is("s-maxage") {
+                let seconds = delta_seconds(argument.unwrap_or_default());
+                directives.s_maxage = Some(directives.s_maxage.map_or(seconds, |s| s.min(seconds)));
             }
         }
         directives
     }
+}
+
+/// The directives of all lines of a field with the syntax of `Cache-Control`: each name, and its argument with its quotes
+/// if it has one. Spaces around the equals sign have no meaning.
+pub(crate) fn directive_members<'a>(
+    headers: &'a HeaderMap,
+    field: &HeaderName,
+) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+    headers.get_all(field).iter().flat_map(|line| list_members(line.as_bytes())).map(|member| {
+        match member.iter().position(|byte| *byte == b'=') {
+            Some(end) => (member[..end].trim_ascii(), Some(member[end + 1..].trim_ascii())),
+            None => (member, None),
+        }
+    })
+}
+
+/// The `Age` of a response; zero if it has none or an invalid one. Of a list it is the first member (RFC 9111, 5.1).
+pub(crate) fn age_value(headers: &HeaderMap) -> Duration {
+    let age = headers.get(AGE).and_then(|line| split_list(line.as_bytes()).next());
+    age.map(delta_seconds).unwrap_or_default()
 }
 
 /// A number of seconds, also in quotes (RFC 9111, 1.2.2); zero if it is invalid, which is stale.

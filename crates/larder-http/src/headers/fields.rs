@@ -13,6 +13,7 @@ impl FieldSet {
     /// `Authorization` or `Proxy-Authorization`.
     pub(crate) const AUTHORIZATION: FieldSet = FieldSet(1);
     pub(crate) const COOKIE: FieldSet = FieldSet(1 << 1);
+    /// `Cache-Control`, or `Pragma`, which stood for it in HTTP/1.0.
     pub(crate) const CACHE_CONTROL: FieldSet = FieldSet(1 << 2);
     /// `Content-Length` or `Transfer-Encoding`.
     pub(crate) const BODY: FieldSet = FieldSet(1 << 3);
@@ -36,7 +37,7 @@ impl FieldSet {
         match name {
             "authorization" | "proxy-authorization" => FieldSet::AUTHORIZATION,
             "cookie" => FieldSet::COOKIE,
-            "cache-control" => FieldSet::CACHE_CONTROL,
+            "cache-control" | "pragma" => FieldSet::CACHE_CONTROL,
             "content-length" | "transfer-encoding" => FieldSet::BODY,
             "upgrade" => FieldSet::UPGRADE,
             "range" => FieldSet::RANGE,

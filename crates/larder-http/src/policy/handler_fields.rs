@@ -89,6 +89,7 @@ mod tests {
     ) -> Vec<String> {
         let personal = PersonalTraits {
             credential_fields: vec![HeaderName::from_static("x-api-key")],
+            ignores_all_cookies: false,
             ignored_cookies: vec!["_ga".to_owned()],
             extensions: Vec::new(),
         };

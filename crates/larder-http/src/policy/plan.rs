@@ -12,11 +12,13 @@ use crate::policy::scope::Scope;
 /// How much longer than its responses a resource is known.
 pub(crate) const KNOWN_AFTER_END: Duration = Duration::from_secs(600);
 
-/// How to store a response that may be stored.
-#[derive(Clone, Debug)]
+/// How to store a response that may be stored. By default it is not of use to anybody.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
+    /// What the response is good for after that.
+    pub(crate) later: LaterUse,
     /// The age that the response already has, from its `Age`.
     pub(crate) age: Duration,
     /// How fresh the values are that the handler gets does not matter.
@@ -29,9 +31,48 @@ pub(crate) struct Plan {
     pub(crate) route: Option<MatchedPath>,
     pub(crate) vary: Box<[HeaderName]>,
     pub(crate) fields_read: Vec<HeaderName>,
+    /// Fields that only the client of the fill gets.
+    pub(crate) unstored_fields: Vec<HeaderName>,
+}
+
+/// What a stale response is good for once its grace period has ended: to be validated, and to be served if the origin
+/// fails. All times count from the end of its TTL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LaterUse {
+    /// How long it stays in the store; zero if it leaves with the grace period.
+    pub(crate) kept: Duration,
+    /// How long it answers for an origin that replies with an error.
+    pub(crate) on_error: Duration,
+    /// How long it answers for an origin that cannot be reached.
+    pub(crate) if_unreachable: Duration,
+    /// It does not change while it is fresh (RFC 8246).
+    pub(crate) is_immutable: bool,
+    /// Whether the origin has given it an `ETag`, by which it can validate it.
+    pub(crate) has_own_etag: bool,
+}
+
+impl LaterUse {
+    fn after(self, stale_for: Duration) -> LaterUse {
+        LaterUse {
+            kept: self.kept.saturating_sub(stale_for),
+            on_error: self.on_error.saturating_sub(stale_for),
+            if_unreachable: self.if_unreachable.saturating_sub(stale_for),
+            ..self
+        }
+    }
 }
 
 impl Plan {
+    /// How long the response stays in the store.
+    pub(crate) fn stored_for(&self) -> Duration {
+        self.ttl + self.grace.max(self.later.kept)
+    }
+
+    /// Whether nobody could use the response once it is stored.
+    pub(crate) fn is_useless(&self) -> bool {
+        self.ttl.is_zero() && self.later.kept.is_zero()
+    }
+
     /// The first field that the response depends on and that `Vary` does not name, of those that are not `allowed`.
     pub(crate) fn unkeyed_field(&self, allowed: impl Fn(&HeaderName) -> bool) -> Option<&HeaderName> {
         self.fields_read.iter().find(|field| !self.vary.contains(field) && !allowed(field))
@@ -41,7 +82,9 @@ impl Plan {
     pub(crate) fn limited_by_values(self, fresh_for: Option<Duration>) -> Plan {
         match fresh_for.filter(|_| !self.outlives_values) {
             None => self,
-            Some(Duration::ZERO) => Plan { ttl: Duration::ZERO, grace: Duration::ZERO, ..self },
+            Some(Duration::ZERO) => {
+                Plan { ttl: Duration::ZERO, grace: Duration::ZERO, later: LaterUse::default(), ..self }
+            }
             Some(fresh_for) => Plan { ttl: self.ttl.min(fresh_for), ..self },
         }
     }
@@ -52,6 +95,7 @@ impl Plan {
         Plan {
             ttl: self.ttl.saturating_sub(elapsed),
             grace: self.grace.saturating_sub(stale_for),
+            later: self.later.after(stale_for),
             age: self.age + elapsed,
             ..self
         }
@@ -66,7 +110,7 @@ impl Plan {
     /// requests with credentials do not follow each other.
     pub(crate) fn record_ttl(&self) -> Duration {
         let after = if self.scope.is_some() { KNOWN_AFTER_END } else { Duration::ZERO };
-        self.ttl + self.grace + after
+        self.stored_for() + after
     }
 
     /// Whether the gate is asked before each replay.

@@ -4,6 +4,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 
 use crate::policy::handler_fields::{HandlerFields, has_content, needs_no_permission};
 use crate::policy::plan::Plan;
+use crate::policy::profile::Profile;
 use crate::policy::request_fields::UnkeyedField;
 use crate::policy::value_freshness::ValueFreshness;
 use crate::request::traits::PersonalTraits;
@@ -12,6 +13,8 @@ use crate::status::Reason;
 /// The options of a cache that say what is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
+    /// Who decides what is stored.
+    pub(crate) profile: Profile,
     /// Statuses other than 200 with which a response may be stored.
     pub(crate) cached_errors: Vec<StatusCode>,
     /// A response may be fresh for longer than the values that its handler has got.

@@ -12,6 +12,8 @@ use crate::status::Reason;
 #[derive(Debug, Default)]
 pub(crate) struct PersonalTraits {
     pub(crate) credential_fields: Vec<HeaderName>,
+    /// Cookies make no request personal.
+    pub(crate) ignores_all_cookies: bool,
     /// All other cookies are personal.
     pub(crate) ignored_cookies: Vec<String>,
     pub(crate) extensions: Vec<PersonalExtension>,
@@ -42,7 +44,9 @@ impl PersonalTraits {
         } else if self.extensions.iter().any(|personal| (personal.is_in)(request.extensions())) {
             Some(Reason::PersonalExtension)
         } else {
-            (fields.has(FieldSet::COOKIE) && self.has_cookie(headers)).then_some(Reason::Cookie)
+            let has_cookie =
+                || !self.ignores_all_cookies && fields.has(FieldSet::COOKIE) && self.has_cookie(headers);
+            has_cookie().then_some(Reason::Cookie)
         }
     }
 

@@ -9,12 +9,14 @@
 //!                        │                    └─ look up again, with the principal
 //!                        ├─ fresh ────────────► stored response
 //!                        ├─ stale ────────────► stored response, one refresh in the background
+//!                        ├─ not fresh enough for this client ──► validate it for this client
 //!                        └─ missing ─┬─ credentials ─────► fill without a ticket
 //!                                    ├─ hit-for-miss ────► Forward
 //!                                    └─ load ticket ─┬ lead ───► fill
 //!                                                    └ follow ─► wait
 //! ```
 
+mod directives;
 #[cfg(feature = "axum")]
 mod extract;
 pub(crate) mod layer;
@@ -34,15 +36,17 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use larder_engine::stats::{Histogram, Sampled};
 use tower_service::Service;
 
-use crate::fill::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck, Invalidation};
+use crate::fill::forward::{FollowUp, Forward, Handler, HandlerBody, HitForMissCheck};
+use crate::fill::invalidation::Invalidation;
 use crate::fill::miss::{self, miss_outcome};
 use crate::fill::{Fill, FillRole, RunningFill, UnticketedFill};
 use crate::headers::control::Directives;
 use crate::headers::fields::FieldSet;
-use crate::key::{self, Key, RequestKey};
+use crate::key::{self, RequestKey};
 use crate::policy::gate::Requester;
 use crate::request::body_key::{BodyKey, BodyRejection, NoBodyKey};
 use crate::request::traits::RequestTraits;
+use crate::rfc::requesting::Use;
 use crate::service::response_future::{AnswerFuture, ResponseFuture};
 use crate::service::route::route_of;
 use crate::shared::Asked;
@@ -211,6 +215,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         if let Ok(Lookup::Found(stored)) = &found
             && requester.check(stored.scope).is_ok()
             && !stored.is_filling()
+            && !self.has_terms(traits)
         {
             let now = self.cache().core().store.entries.now_ms();
             if let outcome @ Outcome::Hit { .. } = stored.outcome(now) {
@@ -240,7 +245,21 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let core = self.cache().core();
         match found {
             Lookup::Guarded(guarded) => self.ask_gate(call, guarded),
-            Lookup::Missing(location) => self.miss(call, location),
+            Lookup::Missing(location) => match self.stale_for(&call, &location) {
+                Some((stored, now)) => {
+                    let Call { request, body_key, traits, .. } = &call;
+                    let outcome = stored.stale_outcome(now);
+                    AnswerFuture::ready(self.replay(
+                        request,
+                        body_key,
+                        *traits,
+                        &stored,
+                        (outcome, now),
+                        timer,
+                    ))
+                }
+                None => self.miss(call, location),
+            },
             Lookup::Unverified(_) => self.verify(call),
             Lookup::Found(stored) => {
                 if let Err(reason) = call.requester.check(stored.scope) {
@@ -250,6 +269,13 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                     return self.join_fill(call, &stored);
                 }
                 let now = core.store.entries.now_ms();
+                if self.has_terms(call.traits) {
+                    match self.use_of(&call.request, &stored, now) {
+                        Use::Serve | Use::ServeAndValidate => {}
+                        Use::Validate => return self.validate(call, stored),
+                        Use::Unavailable => return self.only_if_cached(),
+                    }
+                }
                 let outcome = stored.outcome(now);
                 let Call { request, body_key, traits, .. } = &call;
                 let response = self.replay(request, body_key, *traits, &stored, (outcome, now), timer);
@@ -451,15 +477,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     fn invalidation<ReqBody>(&self, request: &Request<ReqBody>, has_body_keys: bool) -> FollowUp {
-        let cache = self.cache();
-        key::with_key_buffer(|key| {
-            match key::write_uri(key, key::target(request), request.headers(), &cache.core().key_space) {
-                Ok(()) => {
-                    FollowUp::Invalidate(Invalidation::new(cache.clone(), Key::new(key), has_body_keys))
-                }
-                Err(_) => FollowUp::Nothing,
-            }
-        })
+        Invalidation::new(self.cache().clone(), request, has_body_keys)
+            .map_or(FollowUp::Nothing, FollowUp::Invalidate)
     }
 
     pub(crate) fn forward<ReqBody, B>(
@@ -534,7 +553,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     {
         let core = self.cache().core();
         let Some(running) = RunningFill::new(core) else { return };
-        let Ok(location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
+        let Ok(mut location) = core.location_of(RequestKey::new(&request, &body_key)) else { return };
+        location.expired = Some(stale.clone());
         let vary_fields = location.variant.as_ref().map_or(&[][..], |(record, _)| record.fields());
         let mut key_headers = HeaderMap::new();
         let is_content_field = |name: &&HeaderName| body_key.is_some() && !vary_fields.contains(name);

@@ -114,6 +114,8 @@ reasons! {
     TooManyWaiters => "too-many-waiters",
     /// The handler did not opt in.
     NotOptedIn => "not-opted-in",
+    /// No field of the response states or suggests how long it is fresh, and it has no validator.
+    NoFreshness => "no-freshness",
     /// The handler, or nested code, forbade caching.
     Forbidden => "forbidden",
     /// The lowest TTL is zero.
@@ -140,8 +142,12 @@ reasons! {
     Cors => "cors",
     /// The handler has read a field of the request through [`RequestFields`](crate::RequestFields), and `Vary` does not name it.
     UnkeyedField => "unkeyed-field",
+    /// `No-Vary-Search` says of the queries of this path another thing than before: the next response is stored.
+    QueryRule => "query-rule",
     /// The response has too many tags.
     TooManyTags => "too-many-tags",
+    /// The origin has replied to a validation with a 304 about another response than the stored one: the answer is 502.
+    Validation => "validation",
     /// The body is larger than the limit.
     BodyTooLarge => "body-too-large",
     /// The bodies in the store, in fills and in replies have reached their limit together.
@@ -197,6 +203,8 @@ pub enum Outcome {
         /// Seconds since the TTL ended.
         over: u64,
     },
+    /// Answered from an entry that the handler has validated for this request: it replied with a 304.
+    Validated,
     /// Answered by the handler, which ran for this request or for the request that it followed.
     Miss {
         /// Whether other variants of the resource were stored.
@@ -213,12 +221,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// One word for logs and metrics: `hit`, `shared`, `stale`, `miss`, `collapsed`, `bypass` or `rejected`.
+    /// One word for logs and metrics: `hit`, `shared`, `stale`, `validated`, `miss`, `collapsed`, `bypass` or `rejected`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Hit { .. } => "hit",
             Outcome::Shared { .. } => "shared",
             Outcome::Stale { .. } => "stale",
+            Outcome::Validated => "validated",
             Outcome::Miss { collapsed: true, .. } => "collapsed",
             Outcome::Miss { .. } => "miss",
             Outcome::Bypass(_) => "bypass",
@@ -250,6 +259,7 @@ impl fmt::Display for Outcome {
             Outcome::Shared { ttl } => write!(f, "hit; ttl={ttl}; detail=shared"),
             Outcome::Stale { over: 0 } => f.write_str("hit; ttl=0; detail=stale"),
             Outcome::Stale { over } => write!(f, "hit; ttl=-{over}; detail=stale"),
+            Outcome::Validated => f.write_str("fwd=stale; fwd-status=304; stored"),
             Outcome::Miss { variant, collapsed, unstored } => {
                 f.write_str(if variant { "fwd=vary-miss" } else { "fwd=uri-miss" })?;
                 match unstored {
@@ -276,6 +286,7 @@ mod tests {
             (Outcome::Hit { ttl: 42 }, "larder; hit; ttl=42"),
             (Outcome::Shared { ttl: 42 }, "larder; hit; ttl=42; detail=shared"),
             (Outcome::Stale { over: 3 }, "larder; hit; ttl=-3; detail=stale"),
+            (Outcome::Validated, "larder; fwd=stale; fwd-status=304; stored"),
             (miss(false, false, None), "larder; fwd=uri-miss; stored"),
             (miss(true, false, None), "larder; fwd=vary-miss; stored"),
             (miss(false, true, None), "larder; fwd=uri-miss; collapsed"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::key::Key;
 use crate::policy::scope::Scope;
+use crate::stored::entry::StoredResponse;
 use crate::stored::record::VaryRecord;
 
 /// Where the response to a request is stored, or will be.
@@ -12,6 +13,8 @@ pub(crate) struct StoreLocation {
     pub(crate) resource: Key,
     /// For a resource that varies or is guarded: its record, and the key of the variant that this request selects.
     pub(crate) variant: Option<(Arc<VaryRecord>, Key)>,
+    /// What is stored there and may not be served as it is: the fill may validate it.
+    pub(crate) expired: Option<Arc<StoredResponse>>,
 }
 
 impl StoreLocation {

@@ -68,8 +68,10 @@ impl CacheCore {
         headers: &HeaderMap,
         permits: Permits<'_>,
     ) -> Result<Lookup, Reason> {
-        let missing =
-            |key: &[u8]| Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None }));
+        let missing_but = |key: &[u8], expired| {
+            Ok(Lookup::Missing(StoreLocation { resource: Key::new(key), variant: None, expired }))
+        };
+        let missing = |key: &[u8]| missing_but(key, None);
         let Some(value) = self.store.entries.get(key.as_slice()) else { return missing(key) };
         if !self.store.purges.is_unpurged(value.stamp(), key) {
             self.remove_purged(Key::new(key), &value);
@@ -92,9 +94,9 @@ impl CacheCore {
                 self.remove_purged(Key::new(key), &StoreValue::Response(stored));
                 return missing(key);
             }
-            StoreValue::Response(stored) if stored.is_expired(|| self.store.entries.now_ms()) => {
-                self.store.remove_if_same(Key::new(key), &StoreValue::Response(stored));
-                return missing(key);
+            StoreValue::Response(stored) if stored.is_expired(self.store.entries.now_ms()) => {
+                let expired = self.keep_expired(key, stored);
+                return missing_but(key, expired);
             }
             StoreValue::Response(stored) => return Ok(Lookup::Found(stored)),
             StoreValue::Varies(record) => record,
@@ -156,18 +158,30 @@ impl CacheCore {
             }
             found => found.map(|(_, value)| value),
         };
-        match found {
+        let expired = match found {
             Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.store.purges) => {
-                if !stored.is_expired(|| self.store.entries.now_ms()) {
+                if !stored.is_expired(self.store.entries.now_ms()) {
                     return Ok(Lookup::Found(stored));
                 }
-                self.store.remove_if_same(Key::new(variant), &StoreValue::Response(stored));
+                self.keep_expired(variant, stored)
             }
-            Some(value) => self.remove_purged(Key::new(variant), &value),
-            None => {}
-        }
+            Some(value) => {
+                self.remove_purged(Key::new(variant), &value);
+                None
+            }
+            None => None,
+        };
         let variant = Some((record.clone(), Key::new(variant)));
-        Ok(Lookup::Missing(StoreLocation { resource: Key::new(resource), variant }))
+        Ok(Lookup::Missing(StoreLocation { resource: Key::new(resource), variant, expired }))
+    }
+
+    /// A response that may not be served as it is, if a fill can use it. Removes it otherwise.
+    fn keep_expired(&self, key: &[u8], stored: Arc<StoredResponse>) -> Option<Arc<StoredResponse>> {
+        if !stored.is_filling() && stored.kept_ms(self.store.entries.now_ms()) > 0 {
+            return Some(stored);
+        }
+        self.store.remove_if_same(Key::new(key), &StoreValue::Response(stored));
+        None
     }
 
     /// Does a lookup, again and again in a shared cache, until every entry that must be compared with Redis was.
@@ -222,7 +236,7 @@ impl CacheCore {
                 }
                 _ => None,
             };
-            Ok(StoreLocation { resource, variant })
+            Ok(StoreLocation { resource, variant, expired: None })
         })
     }
 }

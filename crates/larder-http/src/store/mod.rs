@@ -50,11 +50,13 @@ impl HttpCache {
     /// [`PurgeError`] when `uri` is not an absolute HTTP URI.
     pub fn purge_uri(&self, uri: &str) -> Result<bool, PurgeError> {
         let uri = parse_absolute(uri)?;
-        key::with_key_buffer(|key| {
-            key::write_uri(key, &uri, &HeaderMap::new(), &self.0.key_space)
-                .map_err(|reason| PurgeError::new(&uri.to_string(), reason.as_str()))?;
-            Ok(self.purge_uri_key(key))
+        let mut was_stored = false;
+        key::for_each_uri(&uri, &HeaderMap::new(), &self.0.key_space, |key| {
+            was_stored |= self.purge_uri_key(key)
         })
+        .map_err(|reason| PurgeError::new(&uri.to_string(), reason.as_str()))?;
+        self.0.counters.purges.add(1);
+        Ok(was_stored)
     }
 
     /// Purges the responses with this tag, in all views of the store. Cost: one lock and a few writes, independent of the
@@ -116,7 +118,6 @@ impl HttpCache {
     }
 
     fn purge_uri_key(&self, uri: &[u8]) -> bool {
-        self.0.counters.purges.add(1);
         self.0.store.purges.purge_by_key(self.0.store.purges.purge_key(uri));
         self.0.store.entries.remove(uri).is_some()
     }

@@ -10,6 +10,7 @@
 //! - `keys`: one key, one response.
 //! - `labels`: labels are kept with their entry.
 //! - `opt_in`: nothing is cached unless the handler opts in.
+//! - `origin_fields`: where the fields of the origin decide, they do as RFC 9111 says.
 //! - `pairs`: features that meet on one response do what each does alone.
 //! - `private`: nothing personal is shared.
 //! - `purge`: a purge is final.
@@ -36,6 +37,7 @@ mod inspect;
 mod keys;
 mod labels;
 mod opt_in;
+mod origin_fields;
 mod pairs;
 mod private;
 mod purge;

@@ -8,7 +8,8 @@ use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body::Frame;
 use larder_http::{
-    Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Reason, RequestFields, Scope, Stats,
+    Access, BodyRule, BodyRules, Builder, CacheCtx, Cached, HttpCache, Profile, Reason, RequestFields, Scope,
+    Stats,
 };
 use tokio::sync::mpsc;
 use tower::{Layer, ServiceExt, service_fn};
@@ -81,6 +82,17 @@ async fn by_reply(make: impl Fn(CacheCtx) -> Reply + Clone + Send + Sync + 'stat
         async move { make(request.extensions().get::<CacheCtx>().unwrap().clone()) }
     });
     sent(site, [get("/", &[])]).await
+}
+
+/// Reaches the reason with two requests to a site where the fields of its responses decide.
+async fn by_origin(make: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Seen {
+    let options = |builder: Builder| builder.profile(Profile::Rfc);
+    let site = Site::with(options, move |_, call| std::future::ready(make(call)));
+    sent(site, [get("/", &[]), get("/", &[])]).await
+}
+
+fn origin_reply(control: &str) -> Reply {
+    field(plain("x"), "cache-control", control)
 }
 
 async fn by_reply_field(name: &'static str, value: &'static str) -> Seen {
@@ -298,6 +310,21 @@ async fn reach(reason: Reason) -> Seen {
             sent(site, [get("/", &[])]).await
         }
         Reason::Cors => by_reply_field("access-control-allow-origin", "https://one.example").await,
+        Reason::NoFreshness => by_origin(|_| plain("x")).await,
+        Reason::QueryRule => {
+            by_origin(|_| field(origin_reply("max-age=10"), "no-vary-search", "key-order")).await
+        }
+        Reason::Validation => {
+            by_origin(|call| match call {
+                1 => field(origin_reply("max-age=0"), "etag", "\"a\""),
+                _ => {
+                    let mut other = field(origin_reply("max-age=10"), "etag", "\"b\"");
+                    *other.status_mut() = StatusCode::NOT_MODIFIED;
+                    other
+                }
+            })
+            .await
+        }
         Reason::TooManyTags => {
             by_reply(|ctx| {
                 (0..129).fold(cached("x"), |reply, tag| {

@@ -78,6 +78,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
         layers: &[
             ("values", &["stats", "status"]),
             ("fields", &["headers"]),
+            ("rfc", &["rfc"]),
             ("key", &["key"]),
             ("queries", &["graphql"]),
             ("request", &["request"]),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
+
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -14,14 +16,18 @@ fn response(status: u16, fields: &[(&'static str, &'static str)]) -> Response<()
     response.body(()).unwrap()
 }
 
+fn planned(response: &mut Response<()>, ctx: &CacheCtx) -> Result<Plan, Reason> {
+    plan(response, ctx, &Rules::default(), Asked::default(), Duration::ZERO)
+}
+
 fn opted_in(mut response: Response<()>) -> Result<Plan, Reason> {
     response.extensions_mut().insert(Cached::ttl(MINUTE));
-    plan(&mut response, &CacheCtx::default(), &[])
+    planned(&mut response, &CacheCtx::default())
 }
 
 #[test]
 fn response_without_settings_is_not_stored() {
-    let outcome = plan(&mut response(200, &[]), &CacheCtx::default(), &[]);
+    let outcome = planned(&mut response(200, &[]), &CacheCtx::default());
     assert_eq!(outcome.unwrap_err(), Reason::NotOptedIn);
 }
 
@@ -32,7 +38,7 @@ fn settings_merge_to_lowest_ttl_and_all_tags() {
     ctx.tag("deep");
     let mut response = response(200, &[]);
     response.extensions_mut().insert(Cached::ttl(MINUTE).swr(MINUTE).tag("top"));
-    let plan = plan(&mut response, &ctx, &[]).unwrap();
+    let plan = planned(&mut response, &ctx).unwrap();
     assert_eq!((plan.ttl, plan.grace), (Duration::from_secs(10), MINUTE));
     assert_eq!(plan.tags, ["deep", "top"].map(Box::<str>::from));
 }
@@ -45,7 +51,7 @@ fn tags_are_any_text_and_each_once() {
     ctx.tag(shared);
     let mut response = response(200, &[]);
     response.extensions_mut().insert(Cached::ttl(MINUTE).tag(owned).tag("top"));
-    let plan = plan(&mut response, &ctx, &[]).unwrap();
+    let plan = planned(&mut response, &ctx).unwrap();
     assert_eq!(plan.tags, ["product:7", "top"].map(Box::<str>::from));
 }
 
@@ -58,7 +64,7 @@ fn lowest_limit_lowers_the_ttl_and_opts_in_to_nothing() {
         own.map(|own| {
             response.extensions_mut().insert(Cached::ttl(MINUTE).limit_ttl(Duration::from_secs(own)))
         });
-        plan(&mut response, &ctx, &[]).map(|plan| plan.ttl.as_secs())
+        planned(&mut response, &ctx).map(|plan| plan.ttl.as_secs())
     };
     assert_eq!(ttl_of(&[], Some(70)), Ok(60));
     assert_eq!(ttl_of(&[9, 7, 8], Some(70)), Ok(7));
@@ -73,10 +79,10 @@ fn forbid_wins_over_any_ttl() {
     ctx.forbid("has a cart");
     let mut opted = response(200, &[]);
     opted.extensions_mut().insert(Cached::ttl(MINUTE));
-    assert_eq!(plan(&mut opted, &ctx, &[]).unwrap_err(), Reason::Forbidden);
+    assert_eq!(planned(&mut opted, &ctx).unwrap_err(), Reason::Forbidden);
     assert_eq!(opted.extensions().get(), Some(&ForbiddenBecause("has a cart")));
     ctx.forbid("still");
-    assert_eq!(plan(&mut response(200, &[]), &ctx, &[]).unwrap_err(), Reason::Forbidden);
+    assert_eq!(planned(&mut response(200, &[]), &ctx).unwrap_err(), Reason::Forbidden);
 }
 
 #[test]
@@ -117,7 +123,7 @@ fn non_200_requires_opt_in_and_some_statuses_are_never_stored() {
     ] {
         let mut with = response(code, &[]);
         with.extensions_mut().insert(Cached::ttl(MINUTE).cached_errors(allowed.clone()));
-        let with = plan(&mut with, &CacheCtx::default(), &[]);
+        let with = planned(&mut with, &CacheCtx::default());
         assert_eq!(with.is_ok(), stored, "{code}");
         assert_eq!(opted_in(response(code, &[])).is_ok(), code == 200, "{code} without cached_errors");
     }
@@ -127,7 +133,7 @@ fn non_200_requires_opt_in_and_some_statuses_are_never_stored() {
 fn durations_are_capped_at_a_year_and_below_a_millisecond_is_zero() {
     let mut long = response(200, &[]);
     long.extensions_mut().insert(Cached::ttl(Duration::MAX).swr(Duration::MAX));
-    let plan_of = |mut response| plan(&mut response, &CacheCtx::default(), &[]);
+    let plan_of = |mut response| planned(&mut response, &CacheCtx::default());
     let long = plan_of(long).unwrap();
     assert_eq!((long.ttl, long.grace), (MAX_TTL, MAX_TTL));
     let mut short = response(200, &[]);
@@ -164,5 +170,5 @@ fn too_many_tags_prevent_storing() {
     let ctx = CacheCtx::default();
     ctx.ttl(MINUTE);
     (0..=MAX_TAGS).for_each(|n| ctx.tag(n.to_string()));
-    assert_eq!(plan(&mut response(200, &[]), &ctx, &[]).unwrap_err(), Reason::TooManyTags);
+    assert_eq!(planned(&mut response(200, &[]), &ctx).unwrap_err(), Reason::TooManyTags);
 }

@@ -13,17 +13,11 @@ fn plan() -> Plan {
     let mut labels = Labels::default();
     labels.set("route", "/a/{id}");
     Plan {
-        fields_read: Vec::new(),
-        outlives_values: false,
         labels,
         ttl: Duration::from_secs(60),
-        grace: Duration::ZERO,
         age: Duration::from_millis(1500),
-        tags: Vec::new(),
         scope: Some(Scope::Gated),
-        #[cfg(feature = "axum")]
-        route: None,
-        vary: Box::default(),
+        ..Plan::default()
     }
 }
 

@@ -2,11 +2,13 @@
 //! must be refreshed.
 //!
 //! - [`replay`]: what a request gets of it. [`replayed_fields`]: the header fields that it has.
+//! - [`later_use`]: what it is good for once it may not be served as it is.
 
+mod later_use;
 mod replay;
 mod replayed_fields;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use http::{HeaderMap, StatusCode};
 #[cfg(feature = "shared")]
 use crate::headers::control::Directives;
 use crate::policy::labels::Labels;
-use crate::policy::plan::Plan;
+use crate::policy::plan::{LaterUse, Plan};
 use crate::policy::scope::Scope;
 use crate::status::Outcome;
 use crate::stored::buffer::FillBuffer;
@@ -32,6 +34,7 @@ use crate::stored::encoding::{self, Siblings};
 use crate::stored::private::Share;
 use crate::stored::purge::{PurgeKey, PurgeStamp, Purges};
 use crate::stored::record::VaryRecord;
+pub(crate) use later_use::OriginFailure;
 pub(crate) use replay::{ReplayRequest, add_cache_status, answer};
 pub(crate) use replayed_fields::etag_made_elsewhere;
 use replayed_fields::{headers_bytes, stored_headers};
@@ -95,8 +98,9 @@ pub(crate) struct StoredResponse {
     created_at_ms: u64,
     initial_age_ms: u64,
     fresh_until_ms: AtomicU64,
-    /// Whether it may be served stale after that.
-    serves_stale: AtomicBool,
+    /// Until when it may be served stale after that.
+    stale_until_ms: AtomicU64,
+    later: Option<Box<LaterUse>>,
     next_refresh_ms: AtomicU64,
     bytes: usize,
     /// What tells whether other replicas still allow the response.
@@ -133,10 +137,13 @@ impl StoredResponse {
         stamp: PurgeStamp,
         now_ms: u64,
     ) -> StoredResponse {
-        let headers = stored_headers(headers, &body);
+        let fresh_until_ms = now_ms + plan.ttl.as_millis() as u64;
+        let later = later_use::later_use(plan);
+        let headers = stored_headers(headers, &plan.unstored_fields, &body);
         StoredResponse {
             status,
             bytes: size_of::<Self>()
+                + later.as_deref().map_or(0, size_of_val)
                 + headers_bytes(&headers)
                 + body.bytes()
                 + size_of_val(&*tags)
@@ -154,8 +161,9 @@ impl StoredResponse {
             stamp,
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
-            fresh_until_ms: AtomicU64::new(now_ms + plan.ttl.as_millis() as u64),
-            serves_stale: AtomicBool::new(!plan.grace.is_zero()),
+            fresh_until_ms: AtomicU64::new(fresh_until_ms),
+            stale_until_ms: AtomicU64::new(fresh_until_ms + plan.grace.as_millis() as u64),
+            later,
             next_refresh_ms: AtomicU64::new(0),
             copy: None,
             #[cfg(feature = "compression")]
@@ -218,26 +226,30 @@ impl StoredResponse {
         self.fresh_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms)
     }
 
-    /// Whether it may not be served any more. The engine keeps it a little longer: it counts from when it was stored, and
-    /// its clock advances in steps.
-    pub(crate) fn is_expired(&self, now_ms: impl FnOnce() -> u64) -> bool {
-        !self.serves_stale() && self.ttl_ms(now_ms()) == 0
+    /// Whether it may not be served any more as it is. The engine keeps it longer: for its later use, and because it counts from
+    /// when it was stored, and its clock advances in steps.
+    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
+        self.ttl_ms(now_ms) == 0 && self.stale_until_ms.load(Ordering::Relaxed) <= now_ms
     }
 
+    /// Whether it may be served after its TTL at all.
     fn serves_stale(&self) -> bool {
-        self.serves_stale.load(Ordering::Relaxed)
+        self.stale_until_ms.load(Ordering::Relaxed) > self.fresh_until_ms.load(Ordering::Relaxed)
     }
 
     /// The outcome of a request that is answered with this response, after a lookup that found it not expired: if
     /// it is never served stale, it is a hit also if its time has ended since.
     pub(crate) fn outcome(&self, now_ms: u64) -> Outcome {
         match self.ttl_ms(now_ms) {
-            0 if self.serves_stale() => {
-                let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
-                Outcome::Stale { over: now_ms.saturating_sub(fresh_until_ms) / 1000 }
-            }
+            0 if self.serves_stale() => self.stale_outcome(now_ms),
             remaining => Outcome::Hit { ttl: remaining / 1000 },
         }
+    }
+
+    /// The outcome of a request that gets this response although it is stale.
+    pub(crate) fn stale_outcome(&self, now_ms: u64) -> Outcome {
+        let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
+        Outcome::Stale { over: now_ms.saturating_sub(fresh_until_ms) / 1000 }
     }
 
     /// Whether the caller must refresh this stale response. Only one caller per [`REFRESH_TIMEOUT_MS`] gets `true`.
@@ -265,7 +277,6 @@ impl StoredResponse {
         &self.headers
     }
 
-    #[cfg(any(feature = "compression", feature = "shared"))]
     pub(crate) fn complete_body(&self) -> Option<&Chunks> {
         match &self.body {
             StoredBody::Complete(chunks) => Some(chunks),
@@ -297,7 +308,6 @@ impl StoredResponse {
 
     /// The response is served stale from now on: it was softly invalidated, or other replicas cannot say that it was not.
     pub(crate) fn mark_stale(&self, now_ms: u64) {
-        self.serves_stale.store(true, Ordering::Relaxed);
         self.fresh_until_ms.fetch_min(now_ms, Ordering::Relaxed);
     }
 }
@@ -351,7 +361,8 @@ impl StoredResponse {
             created_at_ms: self.created_at_ms,
             initial_age_ms: self.initial_age_ms,
             fresh_until_ms: AtomicU64::new(self.fresh_until_ms.load(Ordering::Relaxed)),
-            serves_stale: AtomicBool::new(self.serves_stale()),
+            stale_until_ms: AtomicU64::new(self.stale_until_ms.load(Ordering::Relaxed)),
+            later: None,
             next_refresh_ms: AtomicU64::new(0),
             copy: None,
             siblings: None,

@@ -4,41 +4,25 @@ use std::fmt::{self, Write as _};
 use std::time::{Duration, SystemTime};
 
 use bytes::BytesMut;
-use http::header::{
-    ACCEPT_RANGES, AGE, CONNECTION, CONTENT_LENGTH, DATE, ETAG, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, DATE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use httpdate::HttpDate;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::StoredBody;
-use crate::headers::control::list_members;
+use crate::headers::hop_by_hop::HopByHop;
 use crate::status::CACHE_STATUS;
 use crate::stored::chunks::Chunks;
-
-/// Fields that belong to one connection and are not stored (RFC 9110, 7.6.1; RFC 9111, 3.1).
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("proxy-authenticate"),
-    HeaderName::from_static("proxy-authentication-info"),
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 pub(super) fn headers_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 96).sum()
 }
 
 /// The fields to replay. Adds those that every stored response must have: date, and those of a complete body: its
-/// length, a validator, and that ranges are supported.
-pub(super) fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
-    let connection_options: Vec<&[u8]> =
-        from.get_all(CONNECTION).iter().flat_map(|line| list_members(line.as_bytes())).collect();
+/// length, a validator, and that ranges are supported. `unstored` fields are left out.
+pub(super) fn stored_headers(from: &HeaderMap, unstored: &[HeaderName], body: &StoredBody) -> HeaderMap {
+    let of_connection = HopByHop::of(from);
     let mut headers = HeaderMap::with_capacity(from.len() + 6);
     headers.insert(AGE, HeaderValue::from_static("0"));
     // The members of caches nearer to the origin stay, before this one (RFC 9211, section 2).
@@ -46,10 +30,9 @@ pub(super) fn stored_headers(from: &HeaderMap, body: &StoredBody) -> HeaderMap {
         headers.insert(CACHE_STATUS, HeaderValue::from_static(""));
     }
     for (name, value) in from {
-        let is_connection_option =
-            connection_options.iter().any(|other| other.eq_ignore_ascii_case(name.as_str().as_bytes()));
         let is_placeholder = name == AGE || (name == CACHE_STATUS && value.is_empty());
-        if !is_connection_option && !HOP_BY_HOP.contains(name) && !is_placeholder {
+        let is_stored = !of_connection.has(name) && !unstored.contains(name);
+        if is_stored && !is_placeholder {
             headers.append(name, value.clone());
         }
     }

@@ -9,13 +9,18 @@
 //! variant    'V' | id of its record | if private: len principal | per field that Vary names, in order: number of lines | len line …
 //! ```
 
+pub(crate) mod query_rules;
+
 use std::borrow::Borrow;
 use std::cell::Cell;
+use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::headers::fields::FieldSet;
+use crate::key::query_rules::QueryRules;
+use crate::rfc::no_vary_search::NoVarySearch;
 use crate::status::Reason;
 
 /// The longest key of a URI or of a variant; requests with longer ones bypass. Most servers reject them anyway.
@@ -68,6 +73,18 @@ pub(crate) struct KeySpace {
     pub(crate) view: String,
     /// The scheme of a target that has none.
     pub(crate) scheme: String,
+    /// What origins say of their queries, if they are asked.
+    pub(crate) query_rules: Option<Arc<QueryRules>>,
+}
+
+impl KeySpace {
+    /// Notes what a response says of the queries of its path. Returns whether it may be stored under its key, which may have
+    /// been made by another rule.
+    pub(crate) fn learn_query_rule(&self, resource: &Key, response: &HeaderMap) -> bool {
+        let Some(rules) = &self.query_rules else { return true };
+        let (path, query) = split_query(uri_of(resource.as_bytes()));
+        rules.learn(path, query, NoVarySearch::parse(response))
+    }
 }
 
 /// The parts of a request that its key is made from.
@@ -180,11 +197,58 @@ fn is_rewritten(uri: &Uri, inner: &Uri, nested_path: Option<&str>) -> bool {
     rest != inner.path() || uri.query() != inner.query()
 }
 
-/// Appends the key of a URI.
+/// Appends the key of a URI, with the canonical form of its query if its path has a rule.
+///
+/// # Errors
+/// As [`write_exact_uri`].
+pub(crate) fn write_uri(
+    key: &mut Vec<u8>,
+    uri: &Uri,
+    headers: &HeaderMap,
+    space: &KeySpace,
+) -> Result<(), Reason> {
+    let start = key.len();
+    write_exact_uri(key, uri, headers, space)?;
+    if let Some(rules) = &space.query_rules {
+        let path_end = start + split_query(&key[start..]).0.len();
+        if let Some(query) = rules.query_in_key(&key[start..path_end], uri.query()) {
+            key.truncate(path_end);
+            write_part(key, Some(&query));
+        }
+    }
+    Ok(())
+}
+
+/// Calls `f` with each key under which a response to the URI may be stored: with the canonical form of its query, and with the
+/// query as it is, if that is another one.
+///
+/// # Errors
+/// As [`write_exact_uri`].
+pub(crate) fn for_each_uri(
+    uri: &Uri,
+    headers: &HeaderMap,
+    space: &KeySpace,
+    mut f: impl FnMut(&[u8]),
+) -> Result<(), Reason> {
+    with_key_buffer(|key| {
+        write_uri(key, uri, headers, space)?;
+        f(key);
+        if space.query_rules.is_some() {
+            let mut exact = Vec::with_capacity(key.len());
+            write_exact_uri(&mut exact, uri, headers, space)?;
+            if exact != *key {
+                f(&exact);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Appends the key of a URI, with its query as it is.
 ///
 /// # Errors
 /// `Authority` if the request does not name exactly one valid authority, `TargetTooLong` above 16 KiB.
-pub(crate) fn write_uri(
+fn write_exact_uri(
     key: &mut Vec<u8>,
     uri: &Uri,
     headers: &HeaderMap,
@@ -205,22 +269,41 @@ pub(crate) fn write_uri(
 
 /// The part of a resource's key that [`write_uri`] has written: what a purge of the URI names.
 pub(crate) fn uri_of(resource: &[u8]) -> &[u8] {
-    let mut end = 1;
-    for _ in 0..5 {
+    &resource[..parts_end(resource, 5)]
+}
+
+/// Where the first parts of a resource's key end.
+fn parts_end(resource: &[u8], parts: usize) -> usize {
+    (0..parts).fold(1, |end, _| {
         let len = u32::from_be_bytes(resource[end..end + 4].try_into().expect("four bytes"));
-        end += 4 + if len == ABSENT { 0 } else { len as usize };
-    }
-    &resource[..end]
+        end + 4 + if len == ABSENT { 0 } else { len as usize }
+    })
+}
+
+/// The key of a URI up to its query, and the query in it.
+fn split_query(uri: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let (path, query) = uri.split_at(parts_end(uri, 4));
+    (path, (query[..4] != ABSENT.to_be_bytes()).then(|| &query[4..]))
+}
+
+/// The origin in a URI's key (see [`write_origin`]).
+pub(crate) fn origin_of(uri: &[u8]) -> &[u8] {
+    &uri[..parts_end(uri, 3)]
+}
+
+/// The tag of a group of responses of the origin of a resource (RFC 9875).
+pub(crate) fn group_tag(resource: &[u8], group: &str) -> String {
+    let part = |number| {
+        String::from_utf8_lossy(&resource[parts_end(resource, number - 1) + 4..parts_end(resource, number)])
+    };
+    format!("cache-group:{}://{}:{group}", part(2), part(3))
 }
 
 /// The origin and the path in a URI's key.
 #[cfg(feature = "shared")]
 pub(crate) fn origin_and_path(uri: &[u8]) -> (&[u8], &[u8]) {
-    let part_end = |start: usize| {
-        start + 4 + u32::from_be_bytes(uri[start..start + 4].try_into().expect("four bytes")) as usize
-    };
-    let origin_end = part_end(part_end(part_end(1)));
-    (&uri[..origin_end], &uri[origin_end + 4..part_end(origin_end)])
+    let (origin, (path, _)) = (origin_of(uri), split_query(uri));
+    (origin, &path[origin.len() + 4..])
 }
 
 /// Appends the prefix that all keys of one origin share.
@@ -359,7 +442,7 @@ mod tests {
     use super::*;
 
     fn space() -> KeySpace {
-        KeySpace { view: String::new(), scheme: "http".to_owned() }
+        KeySpace { scheme: "http".to_owned(), ..KeySpace::default() }
     }
 
     fn key(uri: &'static str, hosts: &[&'static str]) -> Result<Vec<u8>, Reason> {

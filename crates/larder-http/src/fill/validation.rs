@@ -1,0 +1,128 @@
+//! What is stored but expired: the handler validates it with a 304, or it is served stale because the handler fails, or it
+//! goes back into the store (RFC 9111, 4.3 and 4.2.4).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::ETAG;
+use http::{HeaderMap, Response, StatusCode};
+use larder_engine::Ttl;
+
+use super::{Fill, FillRole};
+use crate::policy::ctx::CacheCtx;
+use crate::policy::plan::Plan;
+use crate::rfc::directives::RequestDirectives;
+use crate::rfc::validation;
+use crate::status::{Outcome, Reason};
+use crate::stored::body::{Body, BoxError};
+use crate::stored::entry::{OriginFailure, ReplayRequest, StoreValue, StoredBody, StoredResponse};
+use crate::stored::purge::PurgeStamp;
+
+/// Whether a status stands for a failure of the origin, for which a stale response may be served (RFC 5861, 4).
+pub(super) fn is_failure(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502 | 503 | 504)
+}
+
+impl<B, E> Fill<B, E>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    /// Makes the request of this fill conditional, if the handler can validate what is stored. Returns whether it can.
+    pub(super) fn add_conditions(&self, request: &mut HeaderMap) -> bool {
+        let Some(expired) = &self.location.expired else { return false };
+        validation::add_conditions(request, expired.own_etag(), expired.headers())
+    }
+
+    /// Stores what the handler has validated as new, with the fields of its 304, and sends it.
+    pub(super) async fn complete_validation(
+        &mut self,
+        response: Response<B>,
+        ctx: &CacheCtx,
+        has_content: bool,
+        stamp: PurgeStamp,
+        (replied_at, delay): (u64, Duration),
+    ) {
+        if !self.location.expired.as_ref().is_some_and(|expired| expired.is_selected(response.headers())) {
+            return self.refuse_validation();
+        }
+        let expired = self.location.expired.take().expect("it was compared");
+        let (mut head, _) = response.into_parts();
+        let has_own_etag = expired.own_etag().is_some() || head.headers.contains_key(ETAG);
+        head.status = expired.status();
+        head.headers = validation::merge_304(expired.headers(), &head.headers);
+        let mut merged = Response::from_parts(head, ());
+        let plan = self.plan(&mut merged, ctx, has_content, delay);
+        let (head, ()) = merged.into_parts();
+        let (mut plan, unstored) =
+            plan.map_or_else(|reason| (Plan::default(), Some(reason)), |plan| (plan, None));
+        plan.later.has_own_etag = has_own_etag;
+        let body = expired.complete_body().expect("only a complete response is kept").clone();
+        let stored = StoredResponse::new(
+            head.status,
+            &head.headers,
+            StoredBody::Complete(body),
+            &plan,
+            self.tags(&plan),
+            stamp,
+            replied_at,
+        );
+        match unstored {
+            Some(reason) => {
+                self.abandon_store(reason, head.status);
+                self.send_stored(&stored, &plan, head, replied_at, self.miss_outcome(Some(reason)));
+            }
+            None => {
+                let stored = self.finished(stored, &plan).await;
+                let result = self.store(&stored, &plan).map(drop);
+                let outcome = match self.settle(result) {
+                    Ok(()) => Outcome::Validated,
+                    Err(reason) => self.miss_outcome(Some(reason)),
+                };
+                self.send_stored(&stored, &plan, head, replied_at, outcome);
+            }
+        }
+    }
+
+    /// The 304 is about another response than the stored one, which is of no use then (RFC 9111, 4.3.4): the next request gets
+    /// a new one.
+    fn refuse_validation(&mut self) {
+        self.location.expired = None;
+        self.abandon_store(Reason::Validation, StatusCode::OK);
+        let outcome = self.miss_outcome(Some(Reason::Validation));
+        self.count(outcome);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        self.send(response, outcome);
+    }
+
+    /// Serves what is expired, to the client and to all who follow, because the origin has failed so. Returns whether that is
+    /// allowed.
+    pub(super) fn serve_stale_on(&mut self, failure: OriginFailure) -> bool {
+        let now = self.core().store.entries.now_ms();
+        let Some(expired) = self.location.expired.clone() else { return false };
+        let directives = RequestDirectives::parse(&self.request_headers);
+        if !expired.serve_stale_on(failure, &directives, now) {
+            return false;
+        }
+        self.restore_expired();
+        let outcome = expired.outcome(now);
+        self.count(outcome);
+        let response = expired.respond(ReplayRequest::get(&self.request_headers), now);
+        self.send(response, outcome);
+        true
+    }
+
+    /// Stores again what this fill has taken out of the store, unless its key was removed meanwhile. A fill that has taken
+    /// nothing out changes nothing.
+    pub(super) fn restore_expired(&mut self) {
+        let Some(expired) = self.location.expired.take() else { return };
+        let kept_ms = expired.kept_ms(self.core().store.entries.now_ms());
+        if matches!(self.role, FillRole::Leader(_)) && kept_ms > 0 {
+            let (cache, key) = (self.cache.clone(), self.location.key().clone());
+            let ttl = Ttl::After(Duration::from_millis(kept_ms));
+            // If it is refused, the next fill validates nothing.
+            _ = self.role.store(cache.core(), &key, StoreValue::Response(expired), ttl);
+        }
+    }
+}

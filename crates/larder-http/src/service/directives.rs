@@ -1,0 +1,81 @@
+//! Requests whose client states its own terms by `Cache-Control` (RFC 9111, 5.2.1), under the profile `rfc`.
+
+use std::sync::Arc;
+
+use http::Request;
+
+use super::{Call, HttpCacheService};
+use crate::fill::FillRole;
+use crate::fill::forward::{Handler, HandlerBody};
+use crate::fill::miss;
+use crate::headers::fields::FieldSet;
+use crate::key::RequestKey;
+use crate::policy::profile::Profile;
+use crate::policy::scope::Scope;
+use crate::request::traits::RequestTraits;
+use crate::rfc::directives::RequestDirectives;
+use crate::rfc::requesting::Use;
+use crate::service::response_future::AnswerFuture;
+use crate::status::Reason;
+use crate::store::location::StoreLocation;
+use crate::stored::entry::{StoreValue, StoredResponse};
+
+impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
+    /// Whether the client states terms that this cache obeys.
+    pub(super) fn has_terms(&self, traits: RequestTraits) -> bool {
+        self.cache().core().rules.profile == Profile::Rfc && traits.fields.has(FieldSet::CACHE_CONTROL)
+    }
+
+    /// What to do with a stored response for a client that states its terms.
+    pub(super) fn use_of<T>(&self, request: &Request<T>, stored: &StoredResponse, now: u64) -> Use {
+        match stored.scope >= Some(Scope::Gated) {
+            // Its validation would not have the credentials that the gate has judged.
+            true => Use::Serve,
+            false => stored.use_for(&RequestDirectives::parse(request.headers()), now),
+        }
+    }
+
+    /// The expired response that a client accepts whose `max-stale` allows it, and the time now.
+    pub(super) fn stale_for<T>(
+        &self,
+        call: &Call<T>,
+        location: &StoreLocation,
+    ) -> Option<(Arc<StoredResponse>, u64)> {
+        let expired = location.expired.as_ref().filter(|_| self.has_terms(call.traits))?;
+        let now = self.cache().core().store.entries.now_ms();
+        let is_accepted = call.requester.check(expired.scope).is_ok()
+            && self.use_of(&call.request, expired, now) == Use::Serve
+            && expired.scope < Some(Scope::Gated);
+        is_accepted.then(|| (expired.clone(), now))
+    }
+
+    /// Validates a stored response for this client alone. Others are served from the store meanwhile.
+    pub(super) fn validate<ReqBody, B>(
+        &self,
+        call: Call<ReqBody>,
+        stored: Arc<StoredResponse>,
+    ) -> AnswerFuture<S, ReqBody, B>
+    where
+        S: Handler<ReqBody, B>,
+        ReqBody: Send + 'static,
+        B: HandlerBody,
+    {
+        if call.traits.head {
+            return self.decline(call, Reason::Head);
+        }
+        if call.traits.fields.has(FieldSet::RANGE) {
+            return self.decline(call, Reason::Range);
+        }
+        let Call { mut request, body_key, requester, traits } = call;
+        let location = self.cache().core().location_of(RequestKey::new(&request, &body_key));
+        let mut location = match location {
+            Ok(location) => location,
+            Err(reason) => return self.bypass(request, reason, false),
+        };
+        traits.mark(&mut request);
+        location.expired = Some(stored.clone());
+        let role = FillRole::Refresh(StoreValue::Response(stored));
+        let (cache, inner) = (self.cache().clone(), self.inner());
+        AnswerFuture::boxed(miss::run_fill(cache, inner, request, location, role, requester))
+    }
+}
