@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{COOKIE, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use larder_engine::{FollowOutcome, Follower, Load, Ticket};
 use tokio::sync::oneshot;
@@ -16,6 +16,7 @@ use crate::fill::forward::{FollowUp, Forward, Handler, HandlerBody};
 use crate::fill::{Fill, FillRole, PurgedFill, RunningFill, ServiceResult};
 use crate::key::{Key, RequestKey};
 use crate::policy::gate::Requester;
+use crate::policy::profile::Profile;
 use crate::status::{Outcome, Reason};
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
@@ -69,9 +70,8 @@ where
             }
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
                 // The gate may deny now what it has allowed before the wait.
-                // The fill could neither validate nor replace it, nor may it be served stale.
                 Ok(FollowOutcome::Value(StoreValue::Response(stored)))
-                    if stored.is_leftover(since, cache.core().store.entries.now_ms()) =>
+                    if !cache.core().may_share(&stored, request.headers(), since) =>
                 {
                     break;
                 }
@@ -145,6 +145,19 @@ where
         }
     }
     Forward::new(cache, inner, request, outcome, FollowUp::Nothing).await
+}
+
+impl CacheCore {
+    /// Whether a request that has waited since then may have the response at all, where the origin's fields decide. Not if the
+    /// fill could neither validate nor replace it, and put it back. And not if each use must be validated, or its freshness is an
+    /// estimate, and the request has cookies: for them the origin may have another response.
+    fn may_share(&self, stored: &StoredResponse, request: &HeaderMap, since_ms: u64) -> bool {
+        let now_ms = self.store.entries.now_ms();
+        let says_nothing = || stored.is_expired(now_ms) || stored.is_estimated();
+        let is_for_others =
+            self.rules.profile == Profile::Rfc && request.contains_key(COOKIE) && says_nothing();
+        !is_for_others && !stored.is_leftover(since_ms, now_ms)
+    }
 }
 
 /// Whether a request gets this response of another one's fill.

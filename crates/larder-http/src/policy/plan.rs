@@ -45,6 +45,8 @@ pub(crate) struct LaterUse {
     pub(crate) on_error: Duration,
     /// How long it answers for an origin that cannot be reached.
     pub(crate) if_unreachable: Duration,
+    /// How long it is fresh is an estimate: the origin has not said it.
+    pub(crate) is_heuristic: bool,
     /// It does not change while it is fresh (RFC 8246).
     pub(crate) is_immutable: bool,
     /// Whether the origin has given it an `ETag`, by which it can validate it.

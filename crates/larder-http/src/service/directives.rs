@@ -1,8 +1,9 @@
-//! Requests whose client states its own terms by `Cache-Control` (RFC 9111, 5.2.1), under the profile `rfc`.
+//! Requests whose client states its own terms by `Cache-Control` (RFC 9111, 5.2.1), or has cookies, under the profile `rfc`.
 
 use std::sync::Arc;
 
 use http::Request;
+use http::header::COOKIE;
 
 use super::{Call, HttpCacheService};
 use crate::fill::FillRole;
@@ -21,17 +22,25 @@ use crate::store::location::StoreLocation;
 use crate::stored::entry::{StoreValue, StoredResponse};
 
 impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
-    /// Whether the client states terms that this cache obeys.
+    /// Whether a stored response may be refused to this client: it states terms, or has cookies.
     pub(super) fn has_terms(&self, traits: RequestTraits) -> bool {
-        self.cache().core().rules.profile == Profile::Rfc && traits.fields.has(FieldSet::CACHE_CONTROL)
+        self.cache().core().rules.profile == Profile::Rfc
+            && traits.fields.has(FieldSet::CACHE_CONTROL | FieldSet::COOKIE)
     }
 
     /// What to do with a stored response for a client that states its terms.
     pub(super) fn use_of<T>(&self, request: &Request<T>, stored: &StoredResponse, now: u64) -> Use {
-        match stored.scope >= Some(Scope::Gated) {
+        if stored.scope >= Some(Scope::Gated) {
             // Its validation would not have the credentials that the gate has judged.
-            true => Use::Serve,
-            false => stored.use_for(&RequestDirectives::parse(request.headers()), now),
+            return Use::Serve;
+        }
+        match stored.use_for(&RequestDirectives::parse(request.headers()), now) {
+            Use::Serve | Use::ServeAndValidate
+                if stored.is_estimated() && request.headers().contains_key(COOKIE) =>
+            {
+                Use::Validate
+            }
+            usable => usable,
         }
     }
 

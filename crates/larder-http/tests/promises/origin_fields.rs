@@ -506,3 +506,72 @@ async fn response_without_the_rule_ends_it() {
     assert_eq!(site.get("/?x=1").await.body, "5", "it was stored by the former rule");
     assert_eq!(site.get("/?x=2").await.body, "6");
 }
+
+#[tokio::test]
+async fn estimated_freshness_does_not_count_for_a_request_with_cookies() {
+    let site = site(|request, call| {
+        let fields = [("last-modified", "Wed, 01 Jan 2020 00:00:00 GMT")];
+        let is_user = request.headers().contains_key("cookie");
+        ready(if is_user { reply_with("of a user", &[]) } else { reply_with(call, &fields) })
+    });
+    site.get("/").await;
+    assert_eq!(site.get("/").await.body, "1");
+    assert_eq!(site.send(get("/", &[("cookie", "session=1")])).await.body, "of a user");
+    assert_eq!(site.get("/").await.body, "1", "others keep their response");
+}
+
+#[tokio::test]
+async fn request_with_cookies_does_not_share_a_response_that_says_nothing_of_caching() {
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let site = site(move |request, _| {
+        let gate = handler_gate.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            let body = if request.headers().contains_key("cookie") { "of a user" } else { "of nobody" };
+            reply_with(body, &[("etag", "\"a\"")])
+        }
+    });
+    let first = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
+    settle().await;
+    let user = tokio::spawn(site.service.clone().oneshot(get("/", &[("cookie", "session=1")])));
+    let nobody = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
+    settle().await;
+    gate.add_permits(3);
+    for (request, body) in [(first, "of nobody"), (user, "of a user"), (nobody, "of nobody")] {
+        let response = CollectedResponse::read(request.await.unwrap().unwrap()).await.unwrap();
+        assert_eq!(response.body, body);
+    }
+}
+
+#[tokio::test]
+async fn request_with_cookies_does_not_read_a_body_on_its_way_that_says_nothing_of_caching() {
+    let (frames, body) = tokio::sync::mpsc::unbounded_channel();
+    let body = std::sync::Mutex::new(Some(body));
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let site = site(move |request, _| {
+        let is_user = request.headers().contains_key("cookie");
+        let body = if is_user { None } else { body.lock().unwrap().take() };
+        let gate = handler_gate.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            let reply = match body {
+                Some(body) => plain("").map(|_| Streamed(body).boxed()),
+                None => plain("of a user"),
+            };
+            field(reply, "etag", "\"a\"")
+        }
+    });
+    let nobody = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
+    settle().await;
+    let user = tokio::spawn(site.service.clone().oneshot(get("/", &[("cookie", "session=1")])));
+    settle().await;
+    gate.add_permits(2);
+    let nobody = nobody.await.unwrap().unwrap();
+    frames.send(data("of nobody")).unwrap();
+    let user = CollectedResponse::read(user.await.unwrap().unwrap()).await.unwrap();
+    assert_eq!(user.body, "of a user");
+    drop(frames);
+    assert_eq!(CollectedResponse::read(nobody).await.unwrap().body, "of nobody");
+}

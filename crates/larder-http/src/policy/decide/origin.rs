@@ -48,6 +48,7 @@ pub(super) fn plan<B>(
         kept: grace.max(on_error).max(if_unreachable).max(validated),
         on_error,
         if_unreachable,
+        is_heuristic: terms.is_heuristic,
         is_immutable: terms.is_immutable,
         has_own_etag: headers.contains_key(ETAG),
     };

@@ -53,6 +53,12 @@ impl StoredResponse {
         validation::is_selected(self.own_etag(), &self.headers, from_304)
     }
 
+    /// Whether the origin has said how long it is fresh. What an origin says nothing about may be another thing for a request with
+    /// cookies.
+    pub(crate) fn is_estimated(&self) -> bool {
+        self.later.as_ref().is_some_and(|later| later.is_heuristic)
+    }
+
     /// What to do with the response for a client with these directives.
     pub(crate) fn use_for(&self, directives: &RequestDirectives, now_ms: u64) -> Use {
         self.at(now_ms).use_for(directives)
