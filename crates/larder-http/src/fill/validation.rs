@@ -52,6 +52,11 @@ where
         head.status = expired.status();
         head.headers = validation::merge_304(expired.headers(), &head.headers);
         let mut merged = Response::from_parts(head, ());
+        // A 304 that names no tags leaves those of what it validates: they still purge it.
+        if ctx.has_no_tags() {
+            let store = &self.core().store;
+            expired.tag_names(|tag| store.is_of_handler(tag)).for_each(|tag| ctx.tag(tag));
+        }
         let plan = self.plan(&mut merged, ctx, has_content, delay);
         let (head, ()) = merged.into_parts();
         let (mut plan, unstored) =

@@ -66,6 +66,11 @@ impl CacheCtx {
         self.settings().add_tag(tag.as_ref());
     }
 
+    /// Whether the response has no tags yet.
+    pub(crate) fn has_no_tags(&self) -> bool {
+        self.settings().tags.is_empty()
+    }
+
     /// Allows statuses other than 200; see [`Cached::cached_errors`](crate::Cached::cached_errors).
     pub fn cached_errors(&self, statuses: impl IntoIterator<Item = StatusCode>) {
         self.settings().errors.extend(statuses);

@@ -31,7 +31,12 @@ pub(super) fn plan<B>(
     delay: Duration,
 ) -> Result<Plan, Reason> {
     let headers = response.headers();
-    let operator = Operator { own_field: None, ttl: settings.ttl };
+    let operator = Operator {
+        own_field: None,
+        ttl: settings.ttl,
+        permits_private: settings.scope == Some(Scope::Private),
+        permits_authorized: settings.scope.is_some(),
+    };
     let received = Received { at: SystemTime::now(), delay };
     let terms = storing::terms(operator, asked, response.status(), headers, received)?;
     let ttl = if terms.must_validate { Duration::ZERO } else { terms.lifetime.saturating_sub(terms.age) };

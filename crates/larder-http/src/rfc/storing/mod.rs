@@ -38,6 +38,10 @@ pub(crate) struct Operator<'a> {
     pub(crate) own_field: Option<&'a HeaderName>,
     /// How long a response is fresh from its receipt, whatever its origin states.
     pub(crate) ttl: Option<Duration>,
+    /// Whether each response is for one client only, which may then have what its origin calls `private`.
+    pub(crate) permits_private: bool,
+    /// Whether it is known who may have the responses to requests with `Authorization`.
+    pub(crate) permits_authorized: bool,
 }
 
 /// The terms on which a response is stored.
@@ -84,7 +88,7 @@ pub(crate) fn terms(
     received: Received,
 ) -> Result<Terms, Reason> {
     let policy = Policy::of(response, operator.own_field);
-    check_permission(&policy, asked, status)?;
+    check_permission(operator, &policy, asked, status)?;
     let age = freshness::initial_age(response, received);
     let explicit = match operator.ttl {
         Some(ttl) => Some(age.saturating_add(ttl)),
@@ -141,7 +145,12 @@ impl Terms {
 }
 
 /// Whether the origin permits this cache to store the response (RFC 9111, 3 and 3.5).
-fn check_permission(policy: &Policy, asked: Asked, status: StatusCode) -> Result<(), Reason> {
+fn check_permission(
+    operator: Operator<'_>,
+    policy: &Policy,
+    asked: Asked,
+    status: StatusCode,
+) -> Result<(), Reason> {
     let directives = &policy.directives;
     if asked.no_store {
         return Err(Reason::RequestNoStore);
@@ -153,10 +162,10 @@ fn check_permission(policy: &Policy, asked: Asked, status: StatusCode) -> Result
     if directives.no_store && !directives.must_understand {
         return Err(Reason::NoStore);
     }
-    if directives.private {
+    if directives.private && !operator.permits_private {
         return Err(Reason::Private);
     }
-    if asked.has_authorization && !directives.permit_authorized() {
+    if asked.has_authorization && !operator.permits_authorized && !directives.permit_authorized() {
         return Err(Reason::Authorization);
     }
     Ok(())

@@ -193,11 +193,11 @@ fn operator_adds_a_field_and_a_ttl() {
         terms(operator, NOBODY, StatusCode::FORBIDDEN, &headers(fields), received())
             .map(|terms| terms.lifetime.as_secs())
     };
-    let by_field = Operator { own_field: Some(&own), ttl: None };
+    let by_field = Operator { own_field: Some(&own), ttl: None, ..Operator::default() };
     assert_eq!(with(by_field, &[(own.clone(), "max-age=7"), (CDN_CACHE_CONTROL, "no-store")]), Ok(7));
-    let by_ttl = Operator { own_field: None, ttl: Some(Duration::from_secs(30)) };
+    let by_ttl = Operator { ttl: Some(Duration::from_secs(30)), ..Operator::default() };
     assert_eq!(with(by_ttl, &[(http::header::AGE, "100")]), Ok(130));
-    let longest = Operator { own_field: None, ttl: Some(Duration::MAX) };
+    let longest = Operator { ttl: Some(Duration::MAX), ..Operator::default() };
     assert_eq!(with(longest, &[(http::header::AGE, "100")]), Ok(u64::MAX));
     assert_eq!(with(by_ttl, &[control("no-store")]), Err(Reason::NoStore));
     assert_eq!(with(by_ttl, &[COOKIE_SET]), Err(Reason::SetCookie));
