@@ -63,6 +63,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         }
         Command::Links { command: Some(LinksCommand::Copy { from, to }), .. } => copy::run(from, to),
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
+        Command::Proxy(flags) => parts::proxy::run(file.proxy(*flags)?),
         Command::Stats(flags) => remote::stats(flags, file),
         Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
@@ -87,6 +88,7 @@ impl Command {
             Command::Links { command: Some(LinksCommand::Backup { .. }), .. } => "links backup",
             Command::Links { command: Some(LinksCommand::Copy { .. }), .. } => "links copy",
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
+            Command::Proxy(_) => "proxy",
             Command::Stats(_) => "stats",
             Command::Explain(_) => "explain",
             Command::Purge(_) => "purge",

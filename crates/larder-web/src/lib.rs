@@ -1,5 +1,5 @@
-//! What the dashboard and the shortener share as sites: files compiled into the binary, the rules for host names, and the
-//! type of a body. A part of Larder; it has no use of its own.
+//! What the dashboard, the shortener and the proxy share: files compiled into the binary, the rules for host names, networks
+//! of trusted proxies, and the type of a body. A part of Larder; it has no use of its own.
 //!
 //! ```
 //! use http::{HeaderMap, StatusCode, header::IF_NONE_MATCH};
@@ -17,9 +17,11 @@
 
 mod asset;
 mod host;
+mod network;
 
 pub use asset::Asset;
 pub use host::{host_header_is_unambiguous, is_loopback_ip, is_loopback_name};
+pub use network::Network;
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;

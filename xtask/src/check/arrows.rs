@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
     ("larder-admin", &["larder-engine", "larder", "larder-http", "larder-web"]),
+    ("larder-proxy", &["larder-engine", "larder-glob", "larder-http", "larder-web"]),
     // Used by the bench and by the tests.
     ("larder-process", &[]),
     ("larder-terminal", &[]),
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "larder-server",
             "larder-links",
             "larder-admin",
+            "larder-proxy",
             "larder-terminal",
             "larder-text",
         ],
@@ -55,8 +57,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["larder-process"]),
 ];
 
-/// The first crate may use the second in an example, or for the simulated servers of its checker.
-const IN_TESTS: [(&str, &str); 2] = [("larder", "larder-admin"), ("larder", "larder-resp")];
+/// The first crate may use the second in an example, in tests, or for the simulated servers of its checker.
+const IN_TESTS: [(&str, &str); 3] =
+    [("larder", "larder-admin"), ("larder", "larder-resp"), ("larder-proxy", "larder-process")];
 
 /// The crate that only tests may use.
 const TESTS_ONLY: &str = "larder-testkit";

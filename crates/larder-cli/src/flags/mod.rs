@@ -45,6 +45,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<LinksCommand>,
     },
+    /// Start a reverse proxy with a response cache in front of a web service.
+    Proxy(Box<ProxyFlags>),
     /// Print the figures of a running Larder.
     Stats(StatsFlags),
     /// Explain what a running Larder would do with a key or a URL now. It changes nothing.
@@ -75,6 +77,10 @@ pub(crate) struct UpFlags {
     /// The address of the URL shortener [default: 127.0.0.1:8080, or a free port if 8080 is in use].
     #[arg(long, env = "LARDER_UP_HTTP", value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
+    /// A web service to put a caching proxy in front of, in the place of the URL shortener: http://HOST:PORT or
+    /// https://HOST:PORT. Repeat it for several.
+    #[arg(long, env = "LARDER_UP_ORIGIN", value_name = "URL", value_delimiter = ',', conflicts_with_all = ["database", "redis", "public_url", "allow_hosts"])]
+    pub(crate) origin: Vec<String>,
     /// The address of the dashboard [default: 127.0.0.1:8081, or a free port if 8081 is in use].
     #[arg(long, env = "LARDER_UP_ADMIN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) admin: Option<SocketAddr>,
@@ -180,6 +186,44 @@ pub(crate) struct LinksFlags {
     pub(crate) admin_hosts: AdminHosts,
     #[command(flatten)]
     pub(crate) options: LinksOptions,
+}
+
+/// Flags of `larder proxy`.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ProxyFlags {
+    /// The web service to forward requests to, http://HOST:PORT or https://HOST:PORT. Repeat it for several, which get requests
+    /// in turn; one that does not answer is left out for a while.
+    #[arg(long, env = "LARDER_PROXY_ORIGIN", value_name = "URL", value_delimiter = ',')]
+    pub(crate) origin: Vec<String>,
+    /// The address to listen on [default: 127.0.0.1:8080, or a free port if 8080 is in use].
+    #[arg(long, env = "LARDER_PROXY_LISTEN", value_name = "ADDRESS", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The address of a dashboard with metrics and purges for this proxy [default: none].
+    #[arg(long, env = "LARDER_PROXY_ADMIN", value_name = "ADDRESS", value_parser = address)]
+    pub(crate) admin: Option<SocketAddr>,
+    /// The folder for the admin token [default: ./larder-data].
+    #[arg(long, env = "LARDER_PROXY_DATA", value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) admin_hosts: AdminHosts,
+    /// The memory limit for stored responses, for example 512mb [default: 64mb].
+    #[arg(long, env = "LARDER_PROXY_CACHE_BYTES", value_name = "SIZE")]
+    pub(crate) cache_bytes: Option<ByteSize>,
+    /// Serve HTTPS with the certificate chain in this PEM file. SIGHUP reads it again [default: none, HTTP].
+    #[arg(long, env = "LARDER_PROXY_TLS_CERT", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM, in a file that only its owner can access [default: none].
+    #[arg(long, env = "LARDER_PROXY_TLS_KEY", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Further root certificates for https origins, in PEM [default: none, those of the operating system].
+    #[arg(long, env = "LARDER_PROXY_ORIGIN_ROOTS", value_name = "FILE")]
+    pub(crate) origin_roots: Option<PathBuf>,
+    /// Whether origins get the Host that the client sent, and not their own [default: true].
+    #[arg(long, env = "LARDER_PROXY_PRESERVE_HOST", value_name = "true|false", hide_possible_values = true)]
+    pub(crate) preserve_host: Option<bool>,
+    /// Proxies in front whose X-Forwarded-* and Forwarded are kept: addresses or ranges like 10.0.0.0/8 [default: none].
+    #[arg(long, env = "LARDER_PROXY_TRUSTED_PROXIES", value_name = "ADDRESS,…", value_delimiter = ',')]
+    pub(crate) trusted_proxies: Vec<String>,
 }
 
 /// Who may read the pages of an admin port.

@@ -10,6 +10,7 @@ use anyhow::Error;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
 use larder_links::LinksError;
+use larder_proxy::ProxyError;
 use larder_server::ServerError;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -130,6 +131,18 @@ impl OptionSources {
             LinksError::Config { field, .. } => self.unparsable(field, error),
             LinksError::Cache(_) => self.unparsable("redis", error),
             LinksError::Store(_) => self.unusable("database", error),
+            _ => error.into(),
+        }
+    }
+
+    /// An error of the proxy.
+    pub(crate) fn of_proxy(&self, error: ProxyError) -> Error {
+        match error {
+            ProxyError::Config { field, .. } => self.unparsable(field, error),
+            ProxyError::Incomplete { given, .. } => self.unparsable(given, error),
+            ProxyError::Rule { .. } => self.unusable("rules", error),
+            ProxyError::File { field, .. } => self.unusable(field, error),
+            ProxyError::NoRoots => self.unusable("origin", error),
             _ => error.into(),
         }
     }

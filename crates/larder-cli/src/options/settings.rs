@@ -1,9 +1,10 @@
 //! The settings of the parts. Precedence: flags, environment (both parsed by `args`), configuration file, defaults.
 
 use crate::flags::values;
-use crate::flags::{AdminHosts, LinksFlags, LinksOptions, ServerFlags, ServerOptions, UpFlags};
+use crate::flags::{AdminHosts, LinksFlags, LinksOptions, ProxyFlags, ServerFlags, ServerOptions, UpFlags};
 use crate::options::config_file;
 use crate::options::option_sources::{GivenOptions, OptionSources};
+use crate::options::wrong_usage::WrongUsage;
 use crate::process::listen::ListenAddress;
 use anyhow::{Context, Result, anyhow, bail};
 use larder_links::host_names;
@@ -17,6 +18,7 @@ pub(crate) const REFERENCE: &str = include_str!("../../../../config/larder.toml"
 
 const ADMIN_PORT: u16 = 8081;
 const LINKS_PORT: u16 = 8080;
+const PROXY_PORT: u16 = 8080;
 const DATA_FOLDER: &str = "larder-data";
 
 /// The configuration file. Unknown keys are errors.
@@ -27,6 +29,7 @@ pub(crate) struct File {
     up_keys: toml::Table,
     server: toml::Table,
     links: toml::Table,
+    proxy: toml::Table,
     /// Its name, if there is one; an error of [`File::parse`] is named by its caller.
     name: Option<PathBuf>,
     /// The options that precede those of the file.
@@ -38,6 +41,7 @@ pub(crate) struct File {
 struct UpSection {
     resp: Option<SocketAddr>,
     http: Option<SocketAddr>,
+    origin: Vec<String>,
     admin: Option<SocketAddr>,
     admin_hosts: Vec<String>,
     data: Option<PathBuf>,
@@ -60,6 +64,16 @@ struct LinksKeys {
     admin_hosts: Vec<String>,
 }
 
+/// What `[proxy]` has beside the options of the proxy.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProxyKeys {
+    listen: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+    admin_hosts: Vec<String>,
+    data: Option<PathBuf>,
+}
+
 /// A section without further keys.
 #[derive(Debug, Deserialize)]
 struct NoKeys {}
@@ -71,6 +85,8 @@ pub(crate) struct Up {
     pub(crate) admin: AdminPort,
     pub(crate) server: Server,
     pub(crate) links: Links,
+    /// The proxy that takes the place of the shortener, at its address.
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) sources: OptionSources,
 }
 
@@ -93,6 +109,17 @@ pub(crate) struct Links {
     pub(crate) config: larder_links::Config,
     /// Whether the database is configured and not the default.
     pub(crate) is_database_configured: bool,
+    pub(crate) sources: OptionSources,
+}
+
+/// The settings of the proxy.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub(crate) listen: ListenAddress,
+    pub(crate) admin: PartAdmin,
+    /// The folder of the admin token.
+    pub(crate) data: PathBuf,
+    pub(crate) config: larder_proxy::Config,
     pub(crate) sources: OptionSources,
 }
 
@@ -122,9 +149,9 @@ impl File {
     }
 
     fn parse(text: &str) -> Result<File> {
-        let [up, server, links] = config_file::sections(text, ["up", "server", "links"])?;
+        let [up, server, links, proxy] = config_file::sections(text, ["up", "server", "links", "proxy"])?;
         let (up_keys, (up, NoKeys {})) = (up.clone(), config_file::read("up", up)?);
-        let file = File { up, up_keys, server, links, ..File::default() };
+        let file = File { up, up_keys, server, links, proxy, ..File::default() };
         if file.up.data.as_ref().is_some_and(|data| data.as_os_str().is_empty()) {
             bail!("[up] data: \"\" is not the path of a folder");
         }
@@ -134,6 +161,8 @@ impl File {
         server.config.validate().map_err(|error| server.sources.of_server(error))?;
         let links = file.clone().links(LinksFlags::default())?;
         links.config.check_ranges().map_err(|error| links.sources.of_links(error))?;
+        let proxy = file.clone().proxy_section(ProxyFlags::default())?;
+        proxy.config.check_ranges().map_err(|error| proxy.sources.of_proxy(error))?;
         Ok(file)
     }
 
@@ -193,6 +222,34 @@ impl File {
         Ok(Links { listen, admin, config, is_database_configured, sources })
     }
 
+    /// The settings of `larder proxy`, which needs an origin.
+    pub(crate) fn proxy(self, flags: ProxyFlags) -> Result<Proxy> {
+        let settings = self.proxy_section(flags)?;
+        if settings.config.origin.is_empty() {
+            let missing =
+                "origin is missing: name the web service by --origin, such as --origin http://127.0.0.1:3000";
+            return Err(WrongUsage(missing.to_owned()).into());
+        }
+        Ok(settings)
+    }
+
+    fn proxy_section(self, flags: ProxyFlags) -> Result<Proxy> {
+        let sources = self.sources("proxy", &self.proxy);
+        let (keys, mut config): (ProxyKeys, larder_proxy::Config) = config_file::read("proxy", self.proxy)?;
+        config.origin = first_given(flags.origin, config.origin);
+        config.origin_roots = flags.origin_roots.or(config.origin_roots);
+        config.preserve_host = flags.preserve_host.unwrap_or(config.preserve_host);
+        config.trusted_proxies = first_given(flags.trusted_proxies, config.trusted_proxies);
+        config.tls_cert = flags.tls_cert.or(config.tls_cert);
+        config.tls_key = flags.tls_key.or(config.tls_key);
+        config.cache_bytes = flags.cache_bytes.map_or(config.cache_bytes, |size| size.0);
+        let listen = ListenAddress::or_default(flags.listen.or(keys.listen), PROXY_PORT);
+        let admin =
+            PartAdmin::new(flags.admin.or(keys.admin), flags.admin_hosts, keys.admin_hosts, &sources)?;
+        let data = flags.data.or(keys.data).unwrap_or_else(|| PathBuf::from(DATA_FOLDER));
+        Ok(Proxy { listen, admin, data, config, sources })
+    }
+
     /// The `HOST:PORT` of the admin port: of `larder up`, or else of `larder server` or `larder links`.
     pub(crate) fn admin_authority(&self, flag: Option<String>) -> String {
         let of_part = || address_in(&self.server, "admin").or(address_in(&self.links, "admin"));
@@ -231,6 +288,14 @@ impl File {
             LinksFlags { listen: flags.http.or(up.http), options: flags.links, ..LinksFlags::default() };
         let mut server = self.clone().server(server_flags)?;
         server.sources.replace("listen", &sources, "resp");
+        let origin = first_given(flags.origin, up.origin);
+        let proxy = if origin.is_empty() {
+            None
+        } else {
+            let mut proxy = self.clone().proxy_section(ProxyFlags { origin, ..ProxyFlags::default() })?;
+            proxy.sources.replace("origin", &sources, "origin");
+            Some(proxy)
+        };
         let mut links = self.links(links_flags)?;
         links.sources.replace("listen", &sources, "http");
         let data = flags.data.or(up.data).unwrap_or_else(|| PathBuf::from(DATA_FOLDER));
@@ -241,7 +306,7 @@ impl File {
             listen: ListenAddress::or_default(flags.admin.or(up.admin), ADMIN_PORT),
             hosts: admin_hosts(flags.admin_hosts, up.admin_hosts, &sources)?,
         };
-        Ok(Up { data, admin, server, links, sources })
+        Ok(Up { data, admin, server, links, proxy, sources })
     }
 }
 
@@ -326,6 +391,8 @@ mod tests {
         let links = reference().links(LinksFlags::default()).expect("valid");
         assert_eq!(format!("{:?}", server.config), format!("{:?}", larder_server::Config::default()));
         assert_eq!(links.config, larder_links::Config::default());
+        let proxy = reference().proxy_section(ProxyFlags::default()).expect("valid");
+        assert_eq!(proxy.config, larder_proxy::Config::default());
         let up = reference().up(UpFlags::default()).expect("valid");
         assert_eq!(up.data, PathBuf::from("./larder-data"));
         assert_eq!(up.admin.listen.address, SocketAddr::from(([127, 0, 0, 1], 8081)));
@@ -333,10 +400,11 @@ mod tests {
 
     #[test]
     fn reference_has_every_key() {
-        let sections: [(&str, &[&[&str]]); 3] = [
+        let sections: [(&str, &[&[&str]]); 4] = [
             ("[up]", &[keys_of::<UpSection>()]),
             ("[server]", &[keys_of::<ServerKeys>(), keys_of::<larder_server::Config>()]),
             ("[links]", &[keys_of::<LinksKeys>(), keys_of::<larder_links::Config>()]),
+            ("[proxy]", &[keys_of::<ProxyKeys>(), keys_of::<larder_proxy::Config>()]),
         ];
         for (section, keys) in sections {
             let (_, text) = REFERENCE.split_once(section).expect("the section");
@@ -418,6 +486,8 @@ mod tests {
             ("[server]\nadmin = 7\n", "[server] admin: invalid type: integer `7`, expected socket address"),
             ("[links]\nlisten = \"x\"\n", "[links] listen: \"x\" is not an address; expected HOST:PORT, "),
             ("[links]\ncache_byte = 7\n", "[links] cache_byte: unknown key; did you mean cache_bytes?"),
+            ("[proxy]\norigins = []\n", "[proxy] origins: unknown key; did you mean origin?"),
+            ("[proxy]\nmax_connections = 0\n", "[proxy]: max_connections is 0, expected 1 to 1000000"),
             ("[up]\nport = 1\n", "[up] port: unknown key; "),
             ("[up]\ndata = \"\"\n", "[up] data: \"\" is not the path of a folder"),
             (
@@ -432,6 +502,25 @@ mod tests {
             let message = format!("{:#}", File::parse(text).expect_err("refused"));
             assert!(message.starts_with(expected), "{text:?}: {message}");
         }
+    }
+
+    #[test]
+    fn proxy_needs_an_origin_and_takes_that_of_the_flag_before_that_of_the_file() {
+        let missing = File::default().proxy(ProxyFlags::default()).expect_err("refused");
+        assert!(
+            missing.is::<WrongUsage>() && missing.to_string().starts_with("origin is missing: "),
+            "{missing}"
+        );
+        let text = "[proxy]\norigin = [\"http://file:1\"]\nlisten = \":7000\"\ncache_bytes = \"2mb\"\n";
+        let proxy = |flags| File::parse(text).expect("parses").proxy(flags).expect("valid");
+        let from_file = proxy(ProxyFlags::default());
+        assert_eq!(
+            (from_file.config.origin, from_file.config.cache_bytes),
+            (vec!["http://file:1".into()], 2 << 20)
+        );
+        assert_eq!((from_file.listen.address.port(), from_file.listen.is_configured), (7000, true));
+        let flags = ProxyFlags { origin: vec!["http://flag:1".into()], ..ProxyFlags::default() };
+        assert_eq!(proxy(flags).config.origin, ["http://flag:1"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod data_folder;
 pub(crate) mod explainers;
+pub(crate) mod proxy;
 pub(crate) mod sources;
 pub(crate) mod startup_pages;
 
@@ -29,7 +30,7 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
     settings.config.validate().map_err(|error| sources.of_server(error))?;
     let admin_port = std::mem::take(&mut settings.admin).port(&sources)?;
     runtime()?.block_on(async {
-        let stop = signals::stop_signal()?;
+        let stop = signals::stop_signal(false)?;
         let mut admin = None;
         if let Some(port) = admin_port {
             let requested = Shares { server: settings.config.maxclients, links: 0, admin: ADMIN_CONNECTIONS };
@@ -88,7 +89,7 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
     settings.config.validate().map_err(|error| sources.of_links(error))?;
     let admin_port = settings.admin.port(&sources)?;
     runtime()?.block_on(async {
-        let stop = signals::stop_signal()?;
+        let stop = signals::stop_signal(false)?;
         let listener = settings.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
         let address = listener.local_addr()?;
         // All ports are bound before one is announced.

@@ -1,17 +1,19 @@
 //! Ctrl-C, SIGTERM, and the end of the terminal.
 
 use anyhow::{Context, Result};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Installs the signal handlers. The future completes after the first Ctrl-C, SIGTERM or SIGHUP; a second one ends the
-/// process immediately.
-pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
+/// Every SIGHUP from now on, for a part that reads its files again.
+pub(crate) fn hangups() -> Result<Signal> {
+    signal(SignalKind::hangup()).context("cannot listen for SIGHUP")
+}
+
+/// Installs the signal handlers. The future completes after the first Ctrl-C, SIGTERM or, unless it `reloads`, SIGHUP; a
+/// second one ends the process immediately.
+pub(crate) fn stop_signal(reloads: bool) -> Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut hangup = match ignores_hangup() {
-        true => None,
-        false => Some(signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?),
-    };
+    let mut hangup = if reloads || ignores_hangup() { None } else { Some(hangups()?) };
     let mut any = async move || {
         let hung_up = async {
             match &mut hangup {

@@ -7,10 +7,10 @@ pub(crate) mod own_pages;
 
 use crate::error::LinksError;
 use crate::model::address::{Authority, without_credentials};
-use crate::model::client::Network;
 #[cfg(feature = "postgres")]
 use crate::store::postgres;
 use crate::store::{DatabaseAddress, StoreConfig};
+use larder_web::Network;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;

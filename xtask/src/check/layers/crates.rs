@@ -93,6 +93,21 @@ pub(super) const CRATES: &[CrateLayers] = &[
         exceptions: &[],
     },
     CrateLayers {
+        name: "larder-proxy",
+        layers: &[
+            ("errors", &["error"]),
+            ("rules", &["rules"]),
+            ("options", &["config"]),
+            ("fields", &["fields"]),
+            ("origin", &["origin"]),
+            ("gate", &["gate"]),
+            ("service", &["service"]),
+            ("front", &["front"]),
+            ("handles", &["proxy"]),
+        ],
+        exceptions: &[],
+    },
+    CrateLayers {
         name: "larder-server",
         layers: &[
             ("basics", &["error", "spec", "system"]),

@@ -19,12 +19,13 @@ pub(crate) use limits::{Kind, Limits, Rates};
 
 use crate::config::Config;
 use crate::error::LinksError;
-use crate::model::client::{Client, Network, client_of};
+use crate::model::client::{Client, client_of};
 use crate::model::token::{Scope, Secret, SecretHash, hash_of_session, hash_of_token};
 use crate::service::api_error::ApiError;
 use crate::store::{Credential, Store, StoreError, now_ms};
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, StatusCode};
+use larder_web::Network;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::net::IpAddr;

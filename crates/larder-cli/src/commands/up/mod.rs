@@ -2,36 +2,36 @@
 //!
 //! ```text
 //!             ┌── server ──── own threads ────── Store ◄─┐ the second tier of the shortener
-//! supervisor ─┼── links ───── caches, SQLite ────────────┘
+//! supervisor ─┼── links ───── caches, SQLite ────────────┘   or, with `--origin`, a proxy in its place
 //!             └── admin ───── reads the statistics of the others
 //! ```
 //!
 //! Listeners, stores and caches are created here and lent to the parts, so that they survive the restart of a part.
 
-use crate::commands::token;
-use crate::commands::token::InitialToken;
+mod web;
+
 use crate::options::settings;
 use crate::output::{print, remark};
 use crate::parts::data_folder;
 use crate::parts::explainers;
 use crate::parts::sources::{self, CurrentStats};
 use crate::parts::startup_pages;
-use crate::parts::{bind_server, open_links, open_store, runtime};
+use crate::parts::{bind_server, open_store, runtime};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::listen::ListenAddress;
 use crate::process::signals;
-use crate::process::supervisor::{Stop, Supervisor};
+use crate::process::supervisor::Supervisor;
 use anyhow::Result;
 use larder_admin::{Registry, Token};
-use larder_links::Links;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Display;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use web::Web;
 
 /// The guarantee is five seconds; the rest is for the exit of the process.
 const STOP_DEADLINE: Duration = Duration::from_millis(4_500);
@@ -47,19 +47,23 @@ pub(crate) fn run(settings: settings::Up) -> Result<()> {
 async fn up(mut settings: settings::Up) -> Result<()> {
     settings.server.config.validate().map_err(|error| settings.server.sources.of_server(error))?;
     // Before the cache server takes the place of a missing Redis: the options of a Redis are not for it.
-    settings.links.config.validate().map_err(|error| settings.links.sources.of_links(error))?;
+    match &settings.proxy {
+        Some(proxy) => proxy.config.validate().map_err(|error| proxy.sources.of_proxy(error))?,
+        None => settings.links.config.validate().map_err(|error| settings.links.sources.of_links(error))?,
+    }
     let _lock = data_folder::open(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
-    let signal = signals::stop_signal()?;
+    let is_encrypted = settings.proxy.as_ref().is_some_and(|proxy| proxy.config.tls_cert.is_some());
+    let signal = signals::stop_signal(is_encrypted)?;
+    let hangups = is_encrypted.then(signals::hangups).transpose()?;
 
     let requested = Shares {
         server: settings.server.config.maxclients,
-        links: settings.links.config.max_connections,
+        links: web::connections(&settings),
         admin: ADMIN_CONNECTIONS,
     };
     let shares = Shares::of_process(requested);
     settings.server.config.maxclients = shares.server.max(1);
-    settings.links.config.max_connections = shares.links.max(1);
 
     settings.server.config.drain_timeout_ms = settings.server.config.drain_timeout_ms.min(DRAIN_MS);
     let store = open_store(&settings.server)?;
@@ -71,15 +75,18 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let sources = settings.links.sources;
     let http = settings.links.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
     let admin = settings.admin.listen.tcp().map_err(|error| settings.sources.unusable("admin", error))?;
-    let mut links_config = settings.links.config;
-    links_config.drain_timeout_ms = links_config.drain_timeout_ms.min(DRAIN_MS);
-    let kind = if settings.server.config.cluster_mode { "redis+cluster" } else { "redis" };
-    links_config.redis =
-        links_config.redis.or(resp.map(|address| own_url(kind, address, &settings.server.password)));
-    let links = open_links(links_config, &sources)?;
-    let links_token = token::create_initial(&settings.data, links.store()).await?;
+    let web = match settings.proxy {
+        Some(proxy) => Web::proxy(proxy.config, &proxy.sources, shares.links)?,
+        None => {
+            let mut config = settings.links.config;
+            let kind = if settings.server.config.cluster_mode { "redis+cluster" } else { "redis" };
+            let own = resp.map(|address| own_url(kind, address, &settings.server.password));
+            config.redis = config.redis.or(own);
+            Web::links(config, &sources, &settings.data, shares.links).await?
+        }
+    };
 
-    print(&addresses(&settings.data, resp, http.local_addr()?, admin.local_addr()?, &links_token))?;
+    print(&addresses(&settings.data, resp, &web.addresses(http.local_addr()?), admin.local_addr()?))?;
 
     let mut supervisor = Supervisor::new();
     let current_stats = CurrentStats::new(&server);
@@ -98,14 +105,11 @@ async fn up(mut settings: settings::Up) -> Result<()> {
             Ok(server.run(stop.requested()).await?)
         }
     });
-    let restarted_links = links.clone();
-    let links_health =
-        supervisor.start("links", move |stop| serve_links(restarted_links.clone(), http.try_clone(), stop));
+    let web_health = web.start(&mut supervisor, http, hangups);
 
     let registry = Registry::new();
-    sources::register_links(&registry, &links, &links_health);
+    web.register(&registry, &web_health);
     sources::register_server(&registry, current_stats, &server_health);
-    explainers::of_links(&registry, &links);
     explainers::of_server(&registry, explained);
     let pages = admin_port::pages(registry, settings.admin.hosts, Some(admin_token));
     admin_port::start(&mut supervisor, pages, admin, shares.admin);
@@ -118,23 +122,18 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let have_ended = match tokio::time::timeout(SHORT_STOP, &mut stopped).await {
         Ok(have_ended) => have_ended,
         Err(_) => {
-            remark(
-                "larder up: waiting for requests that are running; Ctrl-C again ends it at once and loses the visits that \
-                 are not written yet",
-            );
+            remark(&format!(
+                "larder up: waiting for requests that are running; Ctrl-C again ends it at once{}",
+                web.loses()
+            ));
             stopped.await
         }
     };
     if !have_ended? {
         remark("larder up: some connections did not end in time and were closed");
-        links.flush_visits().await?;
+        web.flush().await?;
     }
     Ok(())
-}
-
-async fn serve_links(links: Links, listener: std::io::Result<TcpListener>, stop: Stop) -> Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener?)?;
-    Ok(links.serve(listener, stop.requested()).await?)
 }
 
 /// The URL of our own cache server for clients in this process.
@@ -157,21 +156,12 @@ pub(crate) fn percent_encode(text: &str) -> impl Display {
 }
 
 /// The lines that are printed once everything is bound.
-fn addresses(
-    data: &Path,
-    resp: Option<SocketAddr>,
-    http: SocketAddr,
-    admin: SocketAddr,
-    token: &InitialToken,
-) -> String {
-    let advice = if token.is_valid { "" } else { " (not valid any more: remove the file to get a new one)" };
+fn addresses(data: &Path, resp: Option<SocketAddr>, web: &str, admin: SocketAddr) -> String {
     let resp = resp.map_or(String::new(), |resp| format!("  cache server   redis://{resp}\n"));
     format!(
-        "larder {} is up; its data is in {}\n{resp}  short links    http://{http}/\n  links token    {}{advice}\n  \
-         dashboard      http://{admin}/\nCtrl-C stops it.\n",
+        "larder {} is up; its data is in {}\n{resp}{web}  dashboard      http://{admin}/\nCtrl-C stops it.\n",
         env!("CARGO_PKG_VERSION"),
         data.display(),
-        token.path.display()
     )
 }
 

@@ -1,0 +1,73 @@
+//! `larder proxy`: a reverse proxy with a response cache, and the dashboard of that cache.
+
+use crate::options::settings::{self, AdminPort};
+use crate::output::{print, remark};
+use crate::parts::{runtime, startup_pages};
+use crate::process::admin_port;
+use crate::process::files::{ADMIN_CONNECTIONS, Shares};
+use crate::process::signals;
+use crate::process::supervisor::Supervisor;
+use anyhow::Result;
+use larder_admin::{Registry, Token};
+use larder_proxy::Proxy;
+use tokio::net::TcpListener;
+use tokio::signal::unix::Signal;
+
+/// Serves until a stop is requested. With a certificate, SIGHUP reads it again and stops nothing.
+pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
+    let sources = settings.sources;
+    settings.config.validate().map_err(|error| sources.of_proxy(error))?;
+    let admin_port = settings.admin.port(&sources)?;
+    runtime()?.block_on(async {
+        let mut config = settings.config;
+        let is_encrypted = config.tls_cert.is_some();
+        let stop = signals::stop_signal(is_encrypted)?;
+        let hangups = is_encrypted.then(signals::hangups).transpose()?;
+        let listener = settings.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
+        let address = listener.local_addr()?;
+        let bind_admin = |port: AdminPort| {
+            let listener = port.listen.tcp().map_err(|error| sources.unusable("admin", error));
+            listener.map(|listener| (listener, port.hosts))
+        };
+        let admin = admin_port.map(bind_admin).transpose()?;
+
+        let origins = config.origin.len();
+        let admin_connections = if admin.is_some() { ADMIN_CONNECTIONS } else { 0 };
+        // Connections to origins have the place of the cache server's.
+        let server = config.max_origin_requests * origins;
+        let requested = Shares { server, links: config.max_connections, admin: admin_connections };
+        let shares = Shares::of_process(requested);
+        config.max_connections = shares.links.max(1);
+        config.max_origin_requests = (shares.server / origins).max(1);
+
+        let urls = config.origin.join(", ");
+        let proxy = Proxy::new(config).map_err(|error| sources.of_proxy(error))?;
+        let scheme = if is_encrypted { "https" } else { "http" };
+        print(&format!("larder proxy listens on {scheme}://{address}/\nit forwards to {urls}\n"))?;
+        let mut supervisor = Supervisor::new();
+        if let Some((listener, hosts)) = admin {
+            let registry = Registry::new();
+            registry.register_http("responses", proxy.cache());
+            print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
+            let token = Token::load_or_create(&settings.data)?;
+            let pages = admin_port::pages(registry, hosts, Some(token));
+            admin_port::start(&mut supervisor, pages, listener, shares.admin);
+        }
+        startup_pages::release();
+        if let Some(hangups) = hangups {
+            tokio::spawn(reload_after(hangups, proxy.clone()));
+        }
+        proxy.serve(TcpListener::from_std(listener)?, stop).await;
+        supervisor.shut_down(admin_port::DRAIN).await.map(drop)
+    })
+}
+
+/// Reads the certificate again after each SIGHUP.
+pub(crate) async fn reload_after(mut hangups: Signal, proxy: Proxy) {
+    while hangups.recv().await.is_some() {
+        match proxy.reload_certificate() {
+            Ok(()) => remark("larder proxy: the certificate was read again"),
+            Err(error) => remark(&format!("larder proxy: the old certificate stays: {error}")),
+        }
+    }
+}

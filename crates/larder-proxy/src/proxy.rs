@@ -1,0 +1,97 @@
+//! The handle of a proxy.
+
+use crate::config::{Config, ms};
+use crate::error::ProxyError;
+use crate::fields::via::Pseudonym;
+use crate::front::certificate::Certificate;
+use crate::front::setup::{Front, FrontLimits};
+use crate::gate::{Gate, GateProgress};
+use crate::origin::Origins;
+use crate::service::ProxyService;
+use larder_http::{HttpCache, Profile};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// A reverse proxy with a response cache. Cheap to clone; all clones have one cache.
+///
+/// ```
+/// use larder_proxy::{Config, Proxy};
+/// use tokio::net::TcpListener;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = Config { origin: vec!["http://127.0.0.1:3000".into()], ..Config::default() };
+/// let proxy = Proxy::new(config)?;
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// # let stop = std::future::ready(());
+/// proxy.serve(listener, stop).await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    cache: HttpCache,
+    front: Front,
+}
+
+impl Proxy {
+    /// A proxy with these options. It connects to no origin: one that is not there yet is an error of each request.
+    ///
+    /// # Errors
+    /// An option is outside its range, or a file cannot be used.
+    pub fn new(config: Config) -> Result<Proxy, ProxyError> {
+        config.validate()?;
+        let certificate = match (&config.tls_cert, &config.tls_key) {
+            (Some(chain), Some(key)) => Some(Arc::new(Certificate::load(chain, key)?)),
+            _ => None,
+        };
+        let origins = Origins::new(&config)?;
+        let rules = config.compiled_rules()?;
+        let mut builder = HttpCache::builder()
+            .profile(Profile::Rfc)
+            .max_bytes(config.cache_bytes)
+            .max_body_bytes(config.max_body_bytes as usize);
+        if let Some(gate) = &config.gate {
+            let (gate, timeout) = (Gate::new(gate, origins.clone())?, ms(gate.timeout_ms));
+            // The gate has its own deadline, after which there is no verdict. The cache would take it for a denial.
+            builder = builder.gate(move |head| gate.judge(head)).gate_timeout(timeout * 2);
+            // What a client has with credentials is neither refreshed without them nor shared before its scope is known.
+            builder = builder.personal_extension::<GateProgress>();
+        }
+        let cache = builder.build()?;
+        let pseudonym = Pseudonym::random().map_err(ProxyError::Random)?;
+        let front = Front {
+            service: ProxyService::new(&cache, origins, rules, pseudonym),
+            certificate,
+            trusted: config.trusted_networks()?.into(),
+            limits: FrontLimits::new(&config),
+        };
+        Ok(Proxy { cache, front })
+    }
+
+    /// The cache of the proxy.
+    pub fn cache(&self) -> &HttpCache {
+        &self.cache
+    }
+
+    /// Whether the proxy serves HTTPS.
+    pub fn is_encrypted(&self) -> bool {
+        self.front.certificate.is_some()
+    }
+
+    /// Serves until `shutdown`; then running requests get the drain timeout to end, and tunnels end at once.
+    ///
+    /// # Cancel safety
+    /// A dropped call closes the listener and the tunnels; other connections go on until they end.
+    pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        self.front.serve(listener, shutdown).await;
+    }
+
+    /// Reads the certificate and its key again, for connections that are made later. Without a certificate it does nothing.
+    ///
+    /// # Errors
+    /// A file cannot be used: the certificate stays what it was.
+    pub fn reload_certificate(&self) -> Result<(), ProxyError> {
+        self.front.certificate.as_ref().map_or(Ok(()), |certificate| certificate.reload())
+    }
+}

@@ -1,0 +1,182 @@
+//! What the proxy does with a request: it refuses it, answers it itself, tunnels it, or asks the cache.
+
+mod body;
+mod error_response;
+mod own_response;
+mod ruled_origins;
+mod tunnel;
+
+pub(crate) use body::ProxyBody;
+pub(crate) use tunnel::ClientConnection;
+
+use crate::fields::forwarded::Peer;
+use crate::fields::max_forwards::{self, Forwarding};
+use crate::fields::refusal::Refusal;
+use crate::fields::via::Pseudonym;
+use crate::fields::{cookies, framing, hop_by_hop, target};
+use crate::gate::GateProgress;
+use crate::origin::Origins;
+use crate::origin::origin_error::OriginError;
+use crate::origin::request_body::RequestBody;
+use crate::rules::{Rule, Rules};
+use crate::service::ruled_origins::RuledOrigins;
+use http::header::HeaderName;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::{Body, Incoming};
+use larder_http::{BodyRule, BodyRules, HttpCache, HttpCacheService};
+use std::sync::Arc;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Answers the requests of all connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyService(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    cached: HttpCacheService<RuledOrigins>,
+    /// For rules of GraphQL endpoints.
+    graphql: HttpCacheService<RuledOrigins, BodyRules>,
+    origins: RuledOrigins,
+    rules: Rules,
+    pseudonym: Pseudonym,
+}
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+/// The `Cache-Status` of a response whose rule says `bypass`.
+const BYPASS: HeaderValue = HeaderValue::from_static("larder; fwd=bypass; detail=rule");
+
+/// Where a request goes.
+enum Route {
+    /// To the cache, and from there to an origin.
+    Cache,
+    /// To an origin, which is asked to switch to a protocol.
+    Upgrade(HeaderValue),
+    /// The proxy is its last recipient.
+    Here,
+}
+
+impl ProxyService {
+    pub(crate) fn new(
+        cache: &HttpCache,
+        origins: Origins,
+        rules: Rules,
+        pseudonym: Pseudonym,
+    ) -> ProxyService {
+        let origins = RuledOrigins(origins);
+        let cached = cache.layer().layer(origins.clone());
+        let body_rules = rules
+            .graphql_paths()
+            .fold(BodyRules::new(), |body_rules, path| body_rules.route(path, BodyRule::graphql()));
+        let graphql = cache.layer().body_rules(body_rules).layer(origins.clone());
+        ProxyService(Arc::new(Shared { cached, graphql, origins, rules, pseudonym }))
+    }
+
+    /// The response to a request.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves what the cache does for other clients.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &ClientConnection,
+    ) -> Response<ProxyBody> {
+        let (mut head, body) = request.into_parts();
+        let (method, version, has_body) = (head.method.clone(), head.version, !body.is_end_stream());
+        let route = match self.prepare(&mut head, has_body, &connection.peer) {
+            Ok(route) => route,
+            Err(refusal) => return error_response::of_refusal(refusal, version),
+        };
+        let mut request = Request::from_parts(head, RequestBody::of_client(body));
+        let rule = self.0.rules.find(request.uri());
+        if let Some(rule) = rule {
+            attach(rule, &mut request);
+        }
+        match route {
+            Route::Here => own_response::of(&request),
+            Route::Upgrade(protocol) => {
+                let response = tunnel::open(self.0.origins.clone(), request, protocol, connection).await;
+                response.unwrap_or_else(|error| error_response::of_origin(&method, &error))
+            }
+            Route::Cache => {
+                let response = self.forward(request, rule.map(|rule| &**rule)).await;
+                response.unwrap_or_else(|error| error_response::of_origin(&method, &error))
+            }
+        }
+    }
+
+    /// The response of the cache or, if its rule says so, of an origin.
+    async fn forward(
+        &self,
+        request: Request<RequestBody>,
+        rule: Option<&Rule>,
+    ) -> Result<Response<ProxyBody>, OriginError> {
+        let Shared { cached, graphql, origins, .. } = &*self.0;
+        match rule {
+            // What an unsafe method invalidates may be beyond the rule.
+            Some(rule) if rule.is_bypass && request.method().is_safe() => {
+                let mut response = origins.clone().call(request).await?;
+                response.headers_mut().append(CACHE_STATUS, BYPASS);
+                Ok(response.map(|body| ProxyBody::Direct { body }))
+            }
+            Some(rule) if rule.graphql_path.is_some() => {
+                Ok(graphql.clone().call(request).await?.map(ProxyBody::cached))
+            }
+            _ => Ok(cached.clone().call(request).await?.map(ProxyBody::cached)),
+        }
+    }
+
+    /// Checks a request, and makes of its head what an origin gets.
+    fn prepare(&self, head: &mut Parts, has_body: bool, peer: &Peer) -> Result<Route, Refusal> {
+        let Shared { origins, pseudonym, .. } = &*self.0;
+        if head.method == Method::CONNECT {
+            return Err(Refusal {
+                status: StatusCode::METHOD_NOT_ALLOWED,
+                reason: "this is no proxy for tunnels to other hosts",
+                proxy_error: "http_request_denied",
+            });
+        }
+        if head.method.as_str() == "PURGE" {
+            return Err(Refusal {
+                status: StatusCode::METHOD_NOT_ALLOWED,
+                reason: "purges are for the admin port",
+                proxy_error: "http_request_denied",
+            });
+        }
+        if pseudonym.is_loop(&head.headers) {
+            return Err(Refusal {
+                status: StatusCode::LOOP_DETECTED,
+                reason: "the request came back to this proxy: the origin is the proxy itself, or sends requests to it",
+                proxy_error: "proxy_loop_detected",
+            });
+        }
+        framing::check(&mut head.headers, head.version)?;
+        let scheme = peer.scheme(&head.headers);
+        target::make_absolute(
+            &mut head.uri,
+            &mut head.headers,
+            head.version,
+            scheme.clone(),
+            origins.0.default_host(),
+        )?;
+        let may_upgrade = head.version == Version::HTTP_11 && head.method == Method::GET && !has_body;
+        let upgrade = hop_by_hop::upgrade_of(&head.headers).filter(|_| may_upgrade);
+        hop_by_hop::remove_from_request(&mut head.headers);
+        if max_forwards::count(&head.method, &mut head.headers) == Forwarding::Here {
+            return Ok(Route::Here);
+        }
+        cookies::join(&mut head.headers);
+        peer.add_to(&mut head.headers, &scheme);
+        pseudonym.add_to_request(&mut head.headers, head.version);
+        Ok(upgrade.map_or(Route::Cache, Route::Upgrade))
+    }
+}
+
+/// Gives a request its rule, for the cache's gate and for its response.
+fn attach(rule: &Arc<Rule>, request: &mut Request<RequestBody>) {
+    if rule.is_gated() && rule.credentials.are_in(request.headers()) {
+        request.extensions_mut().insert(GateProgress::default());
+    }
+    request.extensions_mut().insert(rule.clone());
+}
