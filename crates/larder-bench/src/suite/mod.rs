@@ -8,6 +8,7 @@ mod hit_ratio;
 mod http;
 mod languages;
 mod links;
+mod proxy;
 pub(crate) mod quick;
 mod scale;
 mod server;
@@ -104,6 +105,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &server::Server,
     &server::Stalls,
     &links::Links,
+    &proxy::Proxy,
     &languages::Languages,
     &documents::DOCUMENT_0,
     &documents::DOCUMENT_1,

@@ -34,10 +34,14 @@ impl Usage {
             context_switches: field(&status, "voluntary_ctxt_switches")
                 + field(&status, "nonvoluntary_ctxt_switches"),
         };
-        let children = read("children");
-        let children = children.split_ascii_whitespace().filter_map(|child| child.parse().ok());
-        children.map(Usage::of).fold(own, Usage::add)
+        children_of_thread(folder).map(Usage::of).fold(own, Usage::add)
     }
+}
+
+/// The processes that a thread has started and that run.
+fn children_of_thread(folder: &Path) -> impl Iterator<Item = u32> + use<> {
+    let children = fs::read_to_string(folder.join("children")).unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<_>>().into_iter()
 }
 
 impl Add for Usage {
@@ -78,6 +82,13 @@ pub(crate) fn resident_bytes(id: u32) -> u64 {
     field(&fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Rss") << 10
 }
 
+/// The bytes in memory of the process `id` and of its children, where what several processes share counts once.
+pub(crate) fn proportional_bytes(id: u32) -> u64 {
+    let own = field(&fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Pss") << 10;
+    let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    own + threads.flat_map(|thread| children_of_thread(&thread.path())).map(proportional_bytes).sum::<u64>()
+}
+
 /// The most bytes of the process `id` that were in memory at once; 0 if there is no such process.
 pub(crate) fn peak_resident_bytes(id: u32) -> u64 {
     field(&fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default(), "VmHWM") << 10
@@ -111,6 +122,8 @@ mod tests {
         assert!(usage.context_switches >= 1);
         assert!(resident_bytes(shell.id()) > 100_000);
         assert!(peak_resident_bytes(shell.id()) > 100_000);
+        // A shell and its child, each with pages that it has written.
+        assert!(proportional_bytes(shell.id()) > 100_000);
         assert_eq!(usage - usage, Usage::default());
     }
 
@@ -131,6 +144,6 @@ mod tests {
     #[test]
     fn usage_of_no_process_is_zero() {
         assert_eq!(Usage::of(u32::MAX), Usage::default());
-        assert_eq!(resident_bytes(u32::MAX), 0);
+        assert_eq!((resident_bytes(u32::MAX), proportional_bytes(u32::MAX)), (0, 0));
     }
 }

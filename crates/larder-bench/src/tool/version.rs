@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 pub(crate) fn version_of(program: &str) -> Option<String> {
     let path = if program.contains('/') { Some(PathBuf::from(program)) } else { find_program(program) };
     let flag = match program {
-        "ab" | "memcached" | "siege" => "-V",
-        "wrk" => "-v",
+        "ab" | "memcached" | "siege" | "varnishd" => "-V",
+        "apache2" | "nginx" | "wrk" => "-v",
         _ => "--version",
     };
     let output = Command::new(path?).arg(flag).stdin(Stdio::null()).output().ok()?;
@@ -24,7 +24,8 @@ pub(crate) fn program_name(program: &str) -> &str {
 
 /// The version in a word such as `4.0.7`, `v=7.0.15` or `debian/4.1.0-3`.
 fn version_in(word: &str) -> Option<&str> {
-    let word = ["v=", "debian/"].iter().find_map(|prefix| word.strip_prefix(prefix)).unwrap_or(word);
+    let prefixes = ["v=", "debian/", "nginx/", "Apache/", "(varnish-", "nghttp2/", "v"];
+    let word = prefixes.iter().find_map(|prefix| word.strip_prefix(prefix)).unwrap_or(word);
     let word = word.trim_end_matches([',', ')']);
     let is_version = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
     is_version.then_some(word)
@@ -42,6 +43,9 @@ mod tests {
         assert_eq!(find("This is ApacheBench, Version 2.3 <$Revision: 1 $>"), Some("2.3"));
         assert_eq!(find("Erlang/OTP 25 [erts-13.1.5] [64-bit] Elixir 1.14.0 (compiled"), Some("1.14.0"));
         assert_eq!(find("wrk debian/4.1.0-3+b2 [epoll] Copyright"), Some("4.1.0-3+b2"));
+        assert_eq!(find("varnishd (varnish-7.1.1 revision 7cee1c5)"), Some("7.1.1"));
+        assert_eq!(find("Server version: Apache/2.4.71 (Debian)"), Some("2.4.71"));
+        assert_eq!(find("v20.20.2"), Some("20.20.2"));
         assert_eq!(find("no version"), None);
     }
 

@@ -1,4 +1,4 @@
-//! Runs `wrk` with the requests of a list, and reads its report.
+//! Runs `wrk` with the requests of a list, or with a new path for each, and reads its report.
 
 use super::run::output_within;
 use anyhow::{Context, Result};
@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a request may take. wrk counts slower ones as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Each thread walks over the list from a position of its own, and begins again at its end. What `done` writes is
-/// [`WrkReport`].
+/// Each thread walks over the list from a position of its own, and begins again at its end. Without a list each path is the
+/// third argument and a number that no thread has had. What `done` writes is [`WrkReport`].
 const SCRIPT: &str = r#"
 local threads = 0
 
@@ -27,15 +27,25 @@ function setup(thread)
 end
 
 function init(arguments)
+  threads = tonumber(arguments[2])
+  prefix = arguments[3]
+  if prefix then
+    position = number
+    return
+  end
   requests = {}
   for line in io.lines(arguments[1]) do
     local path, agent, referrer = line:match("([^\t]*)\t([^\t]*)\t([^\t]*)")
     requests[#requests + 1] = wrk.format("GET", path, { ["User-Agent"] = agent, ["Referer"] = referrer })
   end
-  position = math.floor(number * #requests / tonumber(arguments[2]))
+  position = math.floor(number * #requests / threads)
 end
 
 function request()
+  if prefix then
+    position = position + threads
+    return wrk.format("GET", prefix .. position)
+  end
   position = position % #requests + 1
   return requests[position]
 end
@@ -53,9 +63,18 @@ end
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wrk<'a> {
     pub(crate) address: SocketAddr,
-    pub(crate) requests: &'a [WrkRequest<'a>],
+    pub(crate) requests: WrkRequests<'a>,
     pub(crate) connections: u32,
     pub(crate) time: Duration,
+}
+
+/// What the requests of a run ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WrkRequests<'a> {
+    /// The requests of a list, again and again.
+    List(&'a [WrkRequest<'a>]),
+    /// GETs of paths with this prefix, each with another number behind it.
+    New(&'a str),
 }
 
 /// A GET. No field has a tab or a line end.
@@ -102,9 +121,14 @@ impl Wrk<'_> {
         let folder = tempfile::tempdir()?;
         let (script, list) = (folder.path().join("list.lua"), folder.path().join("list"));
         std::fs::write(&script, SCRIPT)?;
-        let mut lines = String::new();
-        for WrkRequest { path, user_agent, referrer } in self.requests {
-            writeln!(lines, "{path}\t{user_agent}\t{referrer}")?;
+        let (mut lines, mut prefix) = (String::new(), None);
+        match self.requests {
+            WrkRequests::List(requests) => {
+                for WrkRequest { path, user_agent, referrer } in requests {
+                    writeln!(lines, "{path}\t{user_agent}\t{referrer}")?;
+                }
+            }
+            WrkRequests::New(path) => prefix = Some(path),
         }
         std::fs::write(&list, lines)?;
         let mut command = Command::new(program);
@@ -112,6 +136,7 @@ impl Wrk<'_> {
         command.args(["--duration", &format!("{}s", self.time.as_secs().max(1))]);
         command.args(["--timeout", &format!("{}s", TIMEOUT.as_secs()), "--latency", "--script"]).arg(script);
         command.arg(format!("http://{}/", self.address)).arg("--").arg(list).arg(THREADS.to_string());
+        command.args(prefix);
         parse(&output_within(&mut command, self.time + PATIENCE)?)
     }
 }
@@ -156,7 +181,12 @@ mod tests {
             .iter()
             .map(|path| WrkRequest { path, user_agent: "Tester/1.0", referrer: "http://from.example/" })
             .collect();
-        let wrk = Wrk { address, requests: &requests, connections: 8, time: Duration::from_secs(1) };
+        let wrk = Wrk {
+            address,
+            requests: WrkRequests::List(&requests),
+            connections: 8,
+            time: Duration::from_secs(1),
+        };
         let report = wrk.run().unwrap();
         let counts = counts.lock().unwrap();
         let (sum, failed) = (counts.values().sum::<u64>(), counts["/9 Tester/1.0"]);
@@ -166,5 +196,27 @@ mod tests {
         let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
         assert!(counts.len() == 10 && most - least <= 8, "{counts:?}");
         assert!(report.requests_per_second() > 0.0 && report.p50_ms() <= report.p99_ms());
+    }
+
+    #[test]
+    fn run_of_new_paths_requests_none_twice() {
+        if program("wrk").is_none() {
+            return;
+        }
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let paths = Arc::new(Mutex::new(Vec::new()));
+        let seen = paths.clone();
+        let respond =
+            async move |request: Request| seen.lock().unwrap().push(request.uri().path().to_owned());
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        runtime.spawn(async { axum::serve(listener, Router::new().fallback(respond)).await });
+        let requests = WrkRequests::New("/new/");
+        let wrk = Wrk { address, requests, connections: 8, time: Duration::from_secs(1) };
+        let report = wrk.run().unwrap();
+        let paths = paths.lock().unwrap();
+        let distinct: std::collections::HashSet<_> = paths.iter().collect();
+        assert!(report.failed == 0 && report.requests > 100, "{report:?}");
+        assert!(distinct.len() == paths.len() && paths.iter().all(|path| path.starts_with("/new/")));
     }
 }

@@ -1,6 +1,7 @@
 //! The tables of results in the Markdown pages, each between two markers: generated from the files in `docs/results`.
 
 mod figures;
+mod proxy;
 mod scale;
 mod stale;
 
@@ -12,12 +13,14 @@ use anyhow::{Context, Result, ensure};
 type Generator = fn(&[ResultFile]) -> Result<String>;
 
 /// The names of the tables in the markers `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-const TABLES: [(&str, Generator); 8] = [
+const TABLES: [(&str, Generator); 10] = [
     ("headline", figures::headline),
     ("figures", figures::all),
     ("stale", stale::table),
     ("stale-processes", stale::of_processes),
     ("documents", documents::tables),
+    ("proxy-costs", proxy::costs),
+    ("proxy-scores", proxy::scores),
     ("scale-constants", scale::constants),
     ("scale-model", scale::model),
     ("scale-measured", scale::measured),

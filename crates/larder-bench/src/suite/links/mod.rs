@@ -20,7 +20,7 @@ mod shortener;
 use super::documents::{Case, Child, Collection, Outcome, run_cases};
 use super::{Findings, Plan, Suite, Target};
 use crate::measure::rounds::Value;
-use crate::tool::{Ab, Wrk, WrkRequest, process_cpu, program_name, version_of};
+use crate::tool::{Ab, Wrk, WrkRequest, WrkRequests, process_cpu, program_name, version_of};
 use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use larder_process::find_program;
@@ -195,7 +195,9 @@ fn ask_by_wrk(server: &Server, collection: &Collection, time: Duration) -> Resul
     let all: Vec<&str> = collection.links.iter().map(|(slug, _)| slug.as_str()).collect();
     let run = |slugs: &[&str], time| {
         let paths: Vec<String> = slugs.iter().map(|slug| format!("/{slug}")).collect();
-        Wrk { address, requests: &requests(&paths), connections: CONNECTIONS, time }.run()
+        let requests = requests(&paths);
+        let requests = WrkRequests::List(&requests);
+        Wrk { address, requests, connections: CONNECTIONS, time }.run()
     };
     let (mut sweep_time, mut sweep_failed) = (SWEEP, 0);
     loop {
