@@ -250,9 +250,11 @@ impl File {
         Ok(Proxy { listen, admin, data, config, sources })
     }
 
-    /// The `HOST:PORT` of the admin port: of `larder up`, or else of `larder server` or `larder links`.
+    /// The `HOST:PORT` of the admin port: of `larder up`, or else of `larder server`, `larder links` or `larder proxy`.
     pub(crate) fn admin_authority(&self, flag: Option<String>) -> String {
-        let of_part = || address_in(&self.server, "admin").or(address_in(&self.links, "admin"));
+        let of_part = || {
+            [&self.server, &self.links, &self.proxy].into_iter().find_map(|part| address_in(part, "admin"))
+        };
         let configured = || ListenAddress::or_default(self.up.admin.or_else(of_part), ADMIN_PORT);
         flag.unwrap_or_else(|| configured().reachable().to_string())
     }
@@ -274,9 +276,10 @@ impl File {
         }
     }
 
-    /// The data folder of `larder up`.
+    /// The data folder of `larder up`, or else of `larder proxy`.
     pub(crate) fn data_folder(&self, flag: Option<PathBuf>) -> PathBuf {
-        flag.or_else(|| self.up.data.clone()).unwrap_or_else(|| PathBuf::from(DATA_FOLDER))
+        let of_proxy = || self.proxy.get("data").and_then(|data| data.as_str()).map(PathBuf::from);
+        flag.or_else(|| self.up.data.clone()).or_else(of_proxy).unwrap_or_else(|| PathBuf::from(DATA_FOLDER))
     }
 
     pub(crate) fn up(mut self, flags: UpFlags) -> Result<Up> {
@@ -440,6 +443,9 @@ mod tests {
         let (server, links) =
             ("[server]\nadmin = \"127.0.0.1:7004\"\n", "[links]\nadmin = \"127.0.0.1:7005\"\n");
         assert_eq!(urls(links).0, url(7005));
+        let proxy = "[proxy]\nadmin = \"127.0.0.1:7006\"\ndata = \"/p\"\n";
+        assert_eq!(urls(proxy).0, url(7006));
+        assert_eq!(File::parse(proxy).expect("parses").data_folder(None), PathBuf::from("/p"));
         assert_eq!(urls(&format!("{links}{server}")).0, url(7004));
         assert_eq!(urls(&format!("{server}[up]\nadmin = \"127.0.0.1:7001\"\n")).0, url(7001));
         let up = "[up]\nadmin = \"0.0.0.0:7001\"\nhttp = \"127.0.0.1:7002\"\n";
