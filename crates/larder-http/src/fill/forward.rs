@@ -84,7 +84,7 @@ pub(crate) struct RangeCheck {
 impl RangeCheck {
     pub(crate) fn new<B>(core: &CacheCore, location: &StoreLocation, request: &Request<B>) -> RangeCheck {
         RangeCheck {
-            asked: Asked::of(request.headers()),
+            asked: core.rules.asked(request.headers()),
             range_key: core.store.range_key(location),
             public_key: core.store.purges.purge_key(location.resource.as_bytes()),
             has_content: has_content(request),
@@ -129,8 +129,13 @@ pub(crate) struct HitForMissCheck {
 
 impl HitForMissCheck {
     /// Of a request that starts now.
-    pub(crate) fn new<B>(key: PurgeKey, request: &Request<B>, is_graphql: bool) -> HitForMissCheck {
-        let (asked, has_content) = (Asked::of(request.headers()), has_content(request));
+    pub(crate) fn new<B>(
+        core: &CacheCore,
+        key: PurgeKey,
+        request: &Request<B>,
+        is_graphql: bool,
+    ) -> HitForMissCheck {
+        let (asked, has_content) = (core.rules.asked(request.headers()), has_content(request));
         HitForMissCheck { key, asked, started: Instant::now(), has_content, is_graphql }
     }
 

@@ -67,7 +67,6 @@ use crate::policy::gate::Requester;
 use crate::policy::plan::Plan;
 use crate::policy::profile::Profile;
 use crate::rfc::groups;
-use crate::rfc::storing::Asked;
 use crate::status::{Outcome, Reason};
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
@@ -151,7 +150,9 @@ where
             }
         };
         if is_validation && response.status() == StatusCode::NOT_MODIFIED {
-            return self.complete_validation(response, &ctx, has_content, stamp, (replied_at, delay)).await;
+            // Boxed: it would make each fill larger.
+            let times = (replied_at, delay);
+            return Box::pin(self.complete_validation(response, &ctx, has_content, stamp, times)).await;
         }
         if validation::is_failure(response.status()) && self.serve_stale_on(OriginFailure::ErrorStatus) {
             return;
@@ -180,7 +181,7 @@ where
         delay: Duration,
     ) -> Result<Plan, Reason> {
         let (core, resource) = (self.core(), &self.location.resource);
-        let plan = decide::plan(response, ctx, &core.rules, Asked::of(&self.request_headers), delay)?;
+        let plan = decide::plan(response, ctx, &core.rules, core.rules.asked(&self.request_headers), delay)?;
         self.requester.check(plan.scope)?;
         let mut plan = core.rules.check_fields_read(response, plan, has_content)?;
         if core.rules.profile == Profile::Rfc {
@@ -216,7 +217,7 @@ where
             // `Age` would say that the response was not made for this request (RFC 9111, 5.1).
             response.headers_mut().remove(AGE);
         }
-        for name in &plan.unstored_fields {
+        for name in &*plan.unstored_fields {
             for value in head.headers.get_all(name) {
                 response.headers_mut().append(name, value.clone());
             }
@@ -250,18 +251,13 @@ where
         self.shared.release();
     }
 
-    /// A complete response as it goes into the store: shared with other replicas, and prepared for codings.
-    async fn finished(&mut self, stored: StoredResponse, plan: &Plan) -> Arc<StoredResponse> {
-        let stored = match self.shared.has_lease() {
-            // Redis holds what is fresh or within its grace period.
-            true if (plan.ttl + plan.grace).is_zero() => {
-                self.shared.release();
-                stored
-            }
-            true => Box::pin(self.share(stored, plan)).await,
-            false => stored,
-        };
-        Arc::new(self.with_siblings(stored, plan))
+    /// A complete response as Redis has it too, if it holds it there: what is fresh or within its grace period.
+    async fn shared(&mut self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
+        if (plan.ttl + plan.grace).is_zero() {
+            self.shared.release();
+            return stored;
+        }
+        self.share(stored, plan).await
     }
 
     #[cfg_attr(

@@ -219,9 +219,11 @@ where
         let (body, tags) = (StoredBody::Complete(body), self.tags(&plan));
         let stored = StoredResponse::new(status, reply.headers(), body, &plan, tags, stamp, now);
         let stored = match copy_for_followers {
-            Some(copy) => Arc::new(self.with_siblings(stored.with_copy(Some(copy)), &plan)),
-            None => self.finished(stored, &plan).await,
+            Some(copy) => stored.with_copy(Some(copy)),
+            None if self.shared.has_lease() => Box::pin(self.shared(stored, &plan)).await,
+            None => stored,
         };
+        let stored = Arc::new(self.with_siblings(stored, &plan));
         match reply {
             Reply::Streaming(_, stream) => self.store_streamed(stored, &plan, stream),
             Reply::Unsent(head) => self.store_and_send(stored, &plan, head, now),

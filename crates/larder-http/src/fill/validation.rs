@@ -1,6 +1,7 @@
 //! What is stored but expired: the handler validates it with a 304, or it is served stale because the handler fails, or it
 //! goes back into the store (RFC 9111, 4.3 and 4.2.4).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,7 +62,9 @@ where
         let (head, ()) = merged.into_parts();
         let (mut plan, unstored) =
             plan.map_or_else(|reason| (Plan::default(), Some(reason)), |plan| (plan, None));
-        plan.later.has_own_etag = has_own_etag;
+        if let Some(later) = &mut plan.later {
+            later.has_own_etag = has_own_etag;
+        }
         let body = expired.complete_body().expect("only a complete response is kept").clone();
         let stored = StoredResponse::new(
             head.status,
@@ -78,7 +81,11 @@ where
                 self.send_stored(&stored, &plan, head, replied_at, self.miss_outcome(Some(reason)));
             }
             None => {
-                let stored = self.finished(stored, &plan).await;
+                let stored = match self.shared.has_lease() {
+                    true => self.shared(stored, &plan).await,
+                    false => stored,
+                };
+                let stored = Arc::new(self.with_siblings(stored, &plan));
                 let result = self.store(&stored, &plan).map(drop);
                 let outcome = match self.settle(result) {
                     Ok(()) => Outcome::Validated,

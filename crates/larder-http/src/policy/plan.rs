@@ -17,8 +17,8 @@ pub(crate) const KNOWN_AFTER_END: Duration = Duration::from_secs(600);
 pub(crate) struct Plan {
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
-    /// What the response is good for after that.
-    pub(crate) later: LaterUse,
+    /// What the response is good for after that; `None` if it leaves the store then.
+    pub(crate) later: Option<Box<LaterUse>>,
     /// The age that the response already has, from its `Age`.
     pub(crate) age: Duration,
     /// How fresh the values are that the handler gets does not matter.
@@ -32,14 +32,14 @@ pub(crate) struct Plan {
     pub(crate) vary: Box<[HeaderName]>,
     pub(crate) fields_read: Vec<HeaderName>,
     /// Fields that only the client of the fill gets.
-    pub(crate) unstored_fields: Vec<HeaderName>,
+    pub(crate) unstored_fields: Box<[HeaderName]>,
 }
 
 /// What a stale response is good for once its grace period has ended: to be validated, and to be served if the origin
 /// fails. All times count from the end of its TTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LaterUse {
-    /// How long it stays in the store; zero if it leaves with the grace period.
+    /// How long it stays in the store.
     pub(crate) kept: Duration,
     /// How long it answers for an origin that replies with an error.
     pub(crate) on_error: Duration,
@@ -54,12 +54,10 @@ pub(crate) struct LaterUse {
 }
 
 impl LaterUse {
-    fn after(self, stale_for: Duration) -> LaterUse {
-        LaterUse {
-            kept: self.kept.saturating_sub(stale_for),
-            on_error: self.on_error.saturating_sub(stale_for),
-            if_unreachable: self.if_unreachable.saturating_sub(stale_for),
-            ..self
+    /// The same, so much later after the end of the TTL.
+    fn shorten(&mut self, stale_for: Duration) {
+        for time in [&mut self.kept, &mut self.on_error, &mut self.if_unreachable] {
+            *time = time.saturating_sub(stale_for);
         }
     }
 }
@@ -67,12 +65,16 @@ impl LaterUse {
 impl Plan {
     /// How long the response stays in the store.
     pub(crate) fn stored_for(&self) -> Duration {
-        self.ttl + self.grace.max(self.later.kept)
+        self.ttl + self.grace.max(self.kept())
     }
 
     /// Whether nobody could use the response once it is stored.
     pub(crate) fn is_useless(&self) -> bool {
-        self.ttl.is_zero() && self.later.kept.is_zero()
+        self.ttl.is_zero() && self.kept().is_zero()
+    }
+
+    fn kept(&self) -> Duration {
+        self.later.as_ref().map_or(Duration::ZERO, |later| later.kept)
     }
 
     /// The first field that the response depends on and that `Vary` does not name, of those that are not `allowed`.
@@ -84,20 +86,20 @@ impl Plan {
     pub(crate) fn limited_by_values(self, fresh_for: Option<Duration>) -> Plan {
         match fresh_for.filter(|_| !self.outlives_values) {
             None => self,
-            Some(Duration::ZERO) => {
-                Plan { ttl: Duration::ZERO, grace: Duration::ZERO, later: LaterUse::default(), ..self }
-            }
+            Some(Duration::ZERO) => Plan { ttl: Duration::ZERO, grace: Duration::ZERO, later: None, ..self },
             Some(fresh_for) => Plan { ttl: self.ttl.min(fresh_for), ..self },
         }
     }
 
     /// The same, so much later.
-    pub(crate) fn after(self, elapsed: Duration) -> Plan {
+    pub(crate) fn after(mut self, elapsed: Duration) -> Plan {
         let stale_for = elapsed.saturating_sub(self.ttl);
+        if let Some(later) = &mut self.later {
+            later.shorten(stale_for);
+        }
         Plan {
             ttl: self.ttl.saturating_sub(elapsed),
             grace: self.grace.saturating_sub(stale_for),
-            later: self.later.after(stale_for),
             age: self.age + elapsed,
             ..self
         }

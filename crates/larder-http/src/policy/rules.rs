@@ -1,6 +1,6 @@
 //! The options of a cache that say what is stored.
 
-use http::{HeaderName, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 
 use crate::policy::handler_fields::{HandlerFields, has_content, needs_no_permission};
 use crate::policy::plan::Plan;
@@ -8,6 +8,7 @@ use crate::policy::profile::Profile;
 use crate::policy::request_fields::UnkeyedField;
 use crate::policy::value_freshness::ValueFreshness;
 use crate::request::traits::PersonalTraits;
+use crate::rfc::storing::Asked;
 use crate::status::Reason;
 
 /// The options of a cache that say what is stored.
@@ -40,6 +41,14 @@ impl Rules {
         let Some(field) = plan.unkeyed_field(allowed) else { return Ok(plan) };
         response.extensions_mut().insert(UnkeyedField(field.clone()));
         Err(Reason::UnkeyedField)
+    }
+
+    /// What the decision takes from a request: nothing where handlers decide.
+    pub(crate) fn asked(&self, request: &HeaderMap) -> Asked {
+        match self.profile {
+            Profile::App => Asked::default(),
+            Profile::Rfc => Asked::of(request),
+        }
     }
 
     /// Removes from a request what its handler must not depend on: ignored cookies, and fields without permission.

@@ -513,8 +513,12 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         }
         if is_hit_for_miss {
             let outcome = miss_outcome(&location, Reason::HitForMiss);
-            let follow_up =
-                FollowUp::CheckHitForMiss(HitForMissCheck::new(hit_for_miss_key, &request, traits.graphql));
+            let follow_up = FollowUp::CheckHitForMiss(HitForMissCheck::new(
+                core,
+                hit_for_miss_key,
+                &request,
+                traits.graphql,
+            ));
             return self.forward(request, outcome, follow_up);
         }
         traits.mark(&mut request);

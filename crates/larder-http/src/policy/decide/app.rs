@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, Response, StatusCode};
 use super::MAX_TTL;
 use crate::headers::control::{self, Directives};
 use crate::headers::vary;
-use crate::policy::plan::{LaterUse, Plan};
+use crate::policy::plan::Plan;
 use crate::policy::scope::Scope;
 use crate::policy::settings::Settings;
 use crate::status::Reason;
@@ -40,7 +40,7 @@ pub(super) fn plan<B>(
     Ok(Plan {
         ttl: ttl.min(MAX_TTL),
         grace: grace.unwrap_or_default().min(MAX_TTL),
-        later: LaterUse::default(),
+        later: None,
         age,
         outlives_values: settings.outlives_values,
         tags: settings.tags,
@@ -50,7 +50,7 @@ pub(super) fn plan<B>(
         route: settings.route,
         vary,
         fields_read: settings.fields_read,
-        unstored_fields: Vec::new(),
+        unstored_fields: Box::default(),
     })
 }
 

@@ -60,7 +60,7 @@ pub(super) fn plan<B>(
     let plan = Plan {
         ttl,
         grace,
-        later,
+        later: (!later.kept.is_zero()).then(|| Box::new(later)),
         age: terms.age,
         outlives_values: settings.outlives_values,
         tags: settings.tags,
@@ -70,7 +70,7 @@ pub(super) fn plan<B>(
         route: settings.route,
         vary: vary::parse_vary(headers)?,
         fields_read: settings.fields_read,
-        unstored_fields: terms.unstored_fields,
+        unstored_fields: terms.unstored_fields.into(),
     };
     if plan.is_useless() { Err(Reason::ZeroTtl) } else { Ok(plan) }
 }

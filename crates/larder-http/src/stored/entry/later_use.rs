@@ -8,7 +8,6 @@ use http::header::ETAG;
 use http::{HeaderMap, HeaderValue};
 
 use super::StoredResponse;
-use crate::policy::plan::{LaterUse, Plan};
 use crate::rfc::directives::RequestDirectives;
 use crate::rfc::requesting::{Stored, Use};
 use crate::rfc::validation;
@@ -23,11 +22,6 @@ pub(crate) enum OriginFailure {
     ErrorStatus,
     /// It could not be reached, or its reply ended early.
     Unreachable,
-}
-
-/// `None` if the response leaves with its grace period.
-pub(super) fn later_use(plan: &Plan) -> Option<Box<LaterUse>> {
-    (!plan.later.kept.is_zero()).then(|| Box::new(plan.later))
 }
 
 impl StoredResponse {

@@ -138,7 +138,7 @@ impl StoredResponse {
         now_ms: u64,
     ) -> StoredResponse {
         let fresh_until_ms = now_ms + plan.ttl.as_millis() as u64;
-        let later = later_use::later_use(plan);
+        let later = plan.later.clone();
         let headers = stored_headers(headers, &plan.unstored_fields, &body);
         StoredResponse {
             status,
