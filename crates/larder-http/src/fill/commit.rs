@@ -87,7 +87,7 @@ where
     }
 
     /// Whether the response may be stored: it was not purged meanwhile, and no other replica has stored another one.
-    fn check_storable(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
+    pub(super) fn check_storable(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
         let purges = &self.core().store.purges;
         let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
             && stored.tags_are_unpurged(purges);

@@ -69,12 +69,12 @@ where
                 continue;
             }
             Load::Follow(follower) => match wait(&cache, &location, follower).await {
-                // The gate may deny now what it has allowed before the wait.
                 Ok(FollowOutcome::Value(StoreValue::Response(stored)))
                     if !cache.core().may_share(&stored, request.headers(), since) =>
                 {
                     break;
                 }
+                // The gate may deny now what it has allowed before the wait.
                 Ok(FollowOutcome::Value(value)) if location.is_guarded() => {
                     guarded = Some(value);
                     None

@@ -31,7 +31,9 @@ where
 {
     /// Makes the request of this fill conditional, if the handler can validate what is stored. Returns whether it can.
     pub(super) fn add_conditions(&self, request: &mut HeaderMap) -> bool {
-        let Some(expired) = &self.location.expired else { return false };
+        let Some(expired) = self.location.expired.as_ref().filter(|expired| expired.is_of_origin()) else {
+            return false;
+        };
         validation::add_conditions(request, expired.own_etag(), expired.headers())
     }
 
@@ -114,7 +116,9 @@ where
         let now = self.core().store.entries.now_ms();
         let Some(expired) = self.location.expired.clone() else { return false };
         let directives = RequestDirectives::parse(&self.request_headers);
-        if !expired.serve_stale_on(failure, &directives, now) {
+        // A purge meanwhile is final.
+        let is_purged = self.check_storable(&expired).is_err();
+        if is_purged || !expired.serve_stale_on(failure, &directives, now) {
             return false;
         }
         self.restore_expired();

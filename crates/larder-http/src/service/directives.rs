@@ -52,9 +52,9 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     ) -> Option<(Arc<StoredResponse>, u64)> {
         let expired = location.expired.as_ref().filter(|_| self.has_terms(call.traits))?;
         let now = self.cache().core().store.entries.now_ms();
-        let is_accepted = call.requester.check(expired.scope).is_ok()
-            && self.use_of(&call.request, expired, now) == Use::Serve
-            && expired.scope < Some(Scope::Gated);
+        let is_accepted = expired.scope < Some(Scope::Gated)
+            && call.requester.check(expired.scope).is_ok()
+            && self.use_of(&call.request, expired, now) == Use::Serve;
         is_accepted.then(|| (expired.clone(), now))
     }
 

@@ -575,3 +575,40 @@ async fn request_with_cookies_does_not_read_a_body_on_its_way_that_says_nothing_
     drop(frames);
     assert_eq!(CollectedResponse::read(nobody).await.unwrap().body, "of nobody");
 }
+
+#[tokio::test]
+async fn purge_during_a_failed_validation_is_final() {
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    let site = site(move |request, call| {
+        let gate = handler_gate.clone();
+        async move {
+            if request.headers().contains_key("if-none-match") {
+                gate.acquire().await.unwrap().forget();
+                return status(503, reply_with(call, &[]));
+            }
+            reply_with(call, &[("cache-control", "max-age=10, stale-if-error=100"), ("etag", "\"a\"")])
+        }
+    });
+    site.get("/").await;
+    site.clock.advance(SECOND * 11);
+    let validation = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
+    settle().await;
+    site.cache.purge_uri("http://site.example/").unwrap();
+    gate.add_permits(1);
+    assert_eq!(validation.await.unwrap().unwrap().status(), 503, "not what was purged");
+}
+
+#[tokio::test]
+async fn handler_that_decides_itself_is_asked_for_a_complete_response() {
+    let site = Site::new(|request, call| async move {
+        assert!(!request.headers().contains_key("if-modified-since"), "call {call}");
+        let reply = field(plain(call.to_string()), "last-modified", "Wed, 01 Jan 2020 00:00:00 GMT");
+        with_cached(reply, larder_http::Cached::ttl(SECOND * 10).swr(MINUTE))
+    });
+    site.get("/").await;
+    site.clock.advance(SECOND * 11);
+    assert_eq!(site.get("/").await.body, "1");
+    settle().await;
+    assert_eq!(site.get("/").await.body, "2");
+}

@@ -31,9 +31,14 @@ impl StoredResponse {
         (self.fresh_until_ms.load(Ordering::Relaxed) + kept_ms).saturating_sub(now_ms)
     }
 
-    /// Whether a fill took it up again after this time, because it could not replace it.
+    /// Whether a fill has put it back after this time, because it could neither validate nor replace it.
     pub(crate) fn is_leftover(&self, since_ms: u64, now_ms: u64) -> bool {
         self.is_expired(now_ms) && self.created_at_ms < since_ms
+    }
+
+    /// Whether its origin decides, and not its handler, who is asked for complete responses only.
+    pub(crate) fn is_of_origin(&self) -> bool {
+        self.later.is_some()
     }
 
     /// The `ETag` by which the origin can validate the response; not one that the cache has made.
@@ -47,8 +52,7 @@ impl StoredResponse {
         validation::is_selected(self.own_etag(), &self.headers, from_304)
     }
 
-    /// Whether the origin has said how long it is fresh. What an origin says nothing about may be another thing for a request with
-    /// cookies.
+    /// Whether its freshness is an estimate. What an origin says nothing about may be another thing for a request with cookies.
     pub(crate) fn is_estimated(&self) -> bool {
         self.later.as_ref().is_some_and(|later| later.is_heuristic)
     }
