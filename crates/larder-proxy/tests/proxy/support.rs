@@ -301,3 +301,17 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
     };
     timeout(LIMIT, waiting).await.expect("the condition holds in time");
 }
+
+/// Asks for `/` until the answer is as expected, and returns that.
+pub(crate) async fn get_until(proxy: &Running, is_expected: impl Fn(&str) -> bool) -> String {
+    let asking = async {
+        loop {
+            let answer = proxy.get("/").await;
+            if is_expected(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(LIMIT, asking).await.expect("an answer is as expected in time")
+}

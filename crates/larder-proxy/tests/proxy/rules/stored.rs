@@ -78,13 +78,7 @@ async fn ttl_counts_again_from_a_validation() {
     let rule = RuleConfig { vary: vec!["x-tenant".into()], ..ttl("/", 1) };
     let proxy = start(with_rules(origin.address, [rule])).await;
     proxy.get("/").await;
-    let validated = loop {
-        let response = proxy.get("/").await;
-        if !cache_status(&response).contains("hit") {
-            break response;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
+    let validated = get_until(&proxy, |answer| !cache_status(answer).contains("hit")).await;
     assert_eq!(cache_status(&validated), "larder; fwd=stale; fwd-status=304; stored");
     assert_eq!((body(&validated), values(&validated, "vary")), ("page", vec!["accept", "x-tenant"]));
     assert_hit(&proxy.get("/").await);
@@ -96,14 +90,11 @@ async fn grace_serves_stale_and_refreshes() {
     let rule = RuleConfig { grace_seconds: Some(60), ..rule("/") };
     let proxy = start(with_rules(origin.address, [rule])).await;
     proxy.get("/").await;
-    let stale = loop {
-        let response = proxy.get("/").await;
-        if cache_status(&response).ends_with("detail=stale") {
-            break response;
-        }
-        assert_hit(&response);
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
+    let stale = get_until(&proxy, |answer| {
+        assert_hit(answer);
+        cache_status(answer).ends_with("detail=stale")
+    })
+    .await;
     assert_eq!(body(&stale), "1");
     until(|| origin.requests() == 2).await;
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use larder_proxy::{TagConfig, TagField};
-use std::time::Duration;
 
 const NAMES: [&str; 3] = ["surrogate-key", "cache-tag", "xkey"];
 
@@ -81,9 +80,7 @@ async fn validated_response_keeps_its_tags() {
     .await;
     let proxy = in_front_of(origin.address).await;
     proxy.get("/").await;
-    while cache_status(&proxy.get("/").await) != "larder; fwd=stale; fwd-status=304; stored" {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    get_until(&proxy, |answer| cache_status(answer) == "larder; fwd=stale; fwd-status=304; stored").await;
     assert_hit(&proxy.get("/").await);
     proxy.proxy.cache().purge_tag("one");
     assert!(!cache_status(&proxy.get("/").await).contains("hit"), "the purge missed it");
