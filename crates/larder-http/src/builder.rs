@@ -16,7 +16,7 @@ use crate::policy::handler_fields::HandlerFields;
 use crate::policy::profile::Profile;
 use crate::policy::rules::Rules;
 use crate::request::traits::PersonalExtension;
-use crate::stats::Counters;
+use crate::status::stats::Counters;
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
 use crate::store::entries::Store;

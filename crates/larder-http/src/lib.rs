@@ -89,7 +89,6 @@ mod service;
 mod shared;
 #[cfg(feature = "shared")]
 mod shared_cache;
-mod stats;
 mod status;
 mod store;
 mod stored;
@@ -112,7 +111,7 @@ pub use service::layer::HttpCacheLayer;
 pub use service::response_future::ResponseFuture;
 #[cfg(feature = "shared")]
 pub use shared_cache::{SharedBuilder, SharedHttpCache};
-pub use stats::{MAX_TOP, Stats};
+pub use status::stats::{MAX_TOP, Stats};
 pub use status::{Outcome, Reason};
 pub use store::inspect::{Inspection, ResponseInspection};
 pub use store::{HttpCache, PurgeError};

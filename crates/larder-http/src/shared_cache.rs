@@ -11,7 +11,7 @@ use crate::service::layer::HttpCacheLayer;
 use crate::shared::SharedStore;
 use crate::shared::replicas::reach_of;
 use crate::shared::tags::{self, MAX_PREFIXES};
-use crate::stats::Stats;
+use crate::status::stats::Stats;
 use crate::store::inspect::Inspection;
 use crate::store::{HttpCache, PurgeError, parse_absolute};
 

@@ -2,6 +2,7 @@
 //! A response that is not cached always has a reason. Headers, statistics and metrics use the same list.
 
 pub(crate) mod seconds;
+pub(crate) mod stats;
 
 use std::fmt;
 use std::io::Write as _;

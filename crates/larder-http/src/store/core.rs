@@ -8,7 +8,7 @@ use crate::key::{Key, KeySpace};
 use crate::policy::gate::Gate;
 use crate::policy::handler_purges::PurgeTag;
 use crate::policy::rules::Rules;
-use crate::stats::Counters;
+use crate::status::stats::Counters;
 use crate::store::entries::Store;
 use crate::store::limits::Limits;
 #[cfg(feature = "compression")]

@@ -21,7 +21,7 @@ use http::{HeaderMap, Uri};
 use crate::key;
 use crate::policy::ctx::{CacheCtx, HandlerGuard};
 use crate::policy::handler_purges::{HandlerPurges, PurgeTag};
-use crate::stats::Stats;
+use crate::status::stats::Stats;
 use crate::store::core::CacheCore;
 
 /// A cache of HTTP responses. Clones share the same cache.

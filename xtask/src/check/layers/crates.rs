@@ -76,7 +76,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
     CrateLayers {
         name: "larder-http",
         layers: &[
-            ("values", &["stats", "status"]),
+            ("values", &["status"]),
             ("fields", &["headers"]),
             ("rfc", &["rfc"]),
             ("key", &["key"]),
