@@ -59,11 +59,15 @@ impl Peer {
         }
     }
 
-    /// Tells the origin of the client. `Host` is there already.
-    pub(crate) fn add_to(&self, headers: &mut HeaderMap, scheme: &Scheme) {
+    /// Removes what the client may not claim.
+    pub(crate) fn remove_claims(&self, headers: &mut HeaderMap) {
         if !self.is_trusted {
             remove_claims(headers);
         }
+    }
+
+    /// Tells the origin of the client. `Host` is there, and claims are not.
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap, scheme: &Scheme) {
         let host = headers.get(HOST).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let element = self.element(&host, scheme);
         continue_list(headers, FORWARDED, element);
@@ -127,6 +131,7 @@ mod tests {
             headers.append(HeaderName::from_static(name), value.parse().unwrap());
         }
         let scheme = peer.scheme(&headers);
+        peer.remove_claims(&mut headers);
         peer.add_to(&mut headers, &scheme);
         headers
     }

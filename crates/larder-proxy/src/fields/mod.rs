@@ -1,6 +1,7 @@
 //! What the proxy does to the fields of a message on its way: it refuses requests that two servers could understand in two
 //! ways, and changes the fields that belong to one connection.
 
+pub(crate) mod arrival;
 pub(crate) mod cookies;
 pub(crate) mod forwarded;
 pub(crate) mod framing;

@@ -17,8 +17,10 @@ pub(crate) fn make_absolute(
     fallback: &Authority,
 ) -> Result<(), Refusal> {
     let authority = authority_of(uri, headers, version)?.unwrap_or_else(|| fallback.clone());
-    let host = HeaderValue::from_str(authority.as_str());
-    headers.insert(HOST, host.map_err(|_| Refusal::bad_request("the host is not valid"))?);
+    if headers.get(HOST).is_none_or(|host| host != authority.as_str()) {
+        let host = HeaderValue::from_str(authority.as_str());
+        headers.insert(HOST, host.map_err(|_| Refusal::bad_request("the host is not valid"))?);
+    }
     // `OPTIONS *` is about the server as a whole: it has no absolute form.
     if uri.path() == "*" {
         *uri = Uri::from_static("*");

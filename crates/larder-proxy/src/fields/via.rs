@@ -2,15 +2,15 @@
 
 use http::header::VIA;
 use http::{HeaderMap, HeaderValue, Version};
+use std::sync::Arc;
 
 /// The most proxies on the way of a request, this one included. A loop of proxies that do not know themselves ends there.
 const MAX_PROXIES: usize = 32;
 
-/// The names of this proxy in `Via`.
+/// The name of this proxy in the `Via` of requests: no other one has it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pseudonym {
-    /// Of this proxy, in requests: no other one has it.
-    own: String,
+    own: Arc<str>,
 }
 
 impl Pseudonym {
@@ -19,7 +19,7 @@ impl Pseudonym {
     /// # Errors
     /// The system has no random numbers.
     pub(crate) fn random() -> Result<Pseudonym, getrandom::Error> {
-        Ok(Pseudonym { own: format!("larder-{:016x}", getrandom::u64()?) })
+        Ok(Pseudonym { own: format!("larder-{:016x}", getrandom::u64()?).into() })
     }
 
     /// Adds this proxy to a request.

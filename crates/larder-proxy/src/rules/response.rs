@@ -1,5 +1,6 @@
-//! What a rule changes in the responses to its requests, before the cache sees them.
+//! What changes in responses before the cache sees them: by the rule of a request, and where no key tells them apart.
 
+use crate::fields::arrival;
 use crate::rules::Rule;
 use crate::rules::tag_fields::TagFields;
 use http::header::{HeaderName, VARY};
@@ -20,7 +21,11 @@ pub(crate) fn apply<B>(rule: Option<&Rule>, ctx: Option<&CacheCtx>, response: &m
             ctx.tag(tag);
         }
     });
-    let (Some(rule), Some(ctx)) = (rule, ctx) else { return };
+    let Some(ctx) = ctx else { return };
+    if arrival::is_varied_by(response.headers()) {
+        ctx.forbid("it varies by the client");
+    }
+    let Some(rule) = rule else { return };
     if let Some(ttl) = rule.ttl.filter(|_| WITH_RULE_TTL.contains(&response.status().as_u16())) {
         ctx.ttl(ttl);
     }

@@ -9,6 +9,7 @@ mod tunnel;
 pub(crate) use body::ProxyBody;
 pub(crate) use tunnel::ClientConnection;
 
+use crate::fields::arrival::Arrival;
 use crate::fields::forwarded::Peer;
 use crate::fields::max_forwards::{self, Forwarding};
 use crate::fields::refusal::Refusal;
@@ -40,7 +41,6 @@ struct Shared {
     graphql: HttpCacheService<RuledOrigins, BodyRules>,
     origins: RuledOrigins,
     rules: Rules,
-    pseudonym: Pseudonym,
 }
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -64,13 +64,13 @@ impl ProxyService {
         rules: Rules,
         pseudonym: Pseudonym,
     ) -> ProxyService {
-        let origins = RuledOrigins(origins);
+        let origins = RuledOrigins { unruled: origins, pseudonym };
         let cached = cache.layer().layer(origins.clone());
         let body_rules = rules
             .graphql_paths()
             .fold(BodyRules::new(), |body_rules, path| body_rules.route(path, BodyRule::graphql()));
         let graphql = cache.layer().body_rules(body_rules).layer(origins.clone());
-        ProxyService(Arc::new(Shared { cached, graphql, origins, rules, pseudonym }))
+        ProxyService(Arc::new(Shared { cached, graphql, origins, rules }))
     }
 
     /// The response to a request.
@@ -84,14 +84,15 @@ impl ProxyService {
     ) -> Response<ProxyBody> {
         let (mut head, body) = request.into_parts();
         let (method, version, has_body) = (head.method.clone(), head.version, !body.is_end_stream());
-        let route = match self.prepare(&mut head, has_body, &connection.peer) {
-            Ok(route) => route,
+        let (route, arrival) = match self.prepare(&mut head, has_body, &connection.peer) {
+            Ok(prepared) => prepared,
             Err(refusal) => return error_response::of_refusal(refusal, version),
         };
+        head.extensions.insert(arrival);
         let mut request = Request::from_parts(head, RequestBody::of_client(body));
         let rule = self.0.rules.find(request.uri());
         if let Some(rule) = rule {
-            attach(rule, &mut request);
+            self.attach(rule, &mut request);
         }
         match route {
             Route::Here => own_response::of(&request),
@@ -127,9 +128,14 @@ impl ProxyService {
         }
     }
 
-    /// Checks a request, and makes of its head what an origin gets.
-    fn prepare(&self, head: &mut Parts, has_body: bool, peer: &Peer) -> Result<Route, Refusal> {
-        let Shared { origins, pseudonym, .. } = &*self.0;
+    /// Checks a request, and makes of its head what an origin gets, but for how it has arrived.
+    fn prepare(
+        &self,
+        head: &mut Parts,
+        has_body: bool,
+        peer: &Peer,
+    ) -> Result<(Route, Arrival), Refusal> {
+        let Shared { origins, .. } = &*self.0;
         if head.method == Method::CONNECT {
             return Err(Refusal {
                 status: StatusCode::METHOD_NOT_ALLOWED,
@@ -144,7 +150,7 @@ impl ProxyService {
                 proxy_error: "http_request_denied",
             });
         }
-        if pseudonym.is_loop(&head.headers) {
+        if origins.pseudonym.is_loop(&head.headers) {
             return Err(Refusal {
                 status: StatusCode::LOOP_DETECTED,
                 reason: "the request came back to this proxy: the origin is the proxy itself, or sends requests to it",
@@ -158,25 +164,30 @@ impl ProxyService {
             &mut head.headers,
             head.version,
             scheme.clone(),
-            origins.0.default_host(),
+            origins.unruled.default_host(),
         )?;
         let may_upgrade = head.version == Version::HTTP_11 && head.method == Method::GET && !has_body;
         let upgrade = hop_by_hop::upgrade_of(&head.headers).filter(|_| may_upgrade);
         hop_by_hop::remove_from_request(&mut head.headers);
-        if max_forwards::count(&head.method, &mut head.headers) == Forwarding::Here {
-            return Ok(Route::Here);
-        }
+        peer.remove_claims(&mut head.headers);
         cookies::join(&mut head.headers);
-        peer.add_to(&mut head.headers, &scheme);
-        pseudonym.add_to_request(&mut head.headers, head.version);
-        Ok(upgrade.map_or(Route::Cache, Route::Upgrade))
+        let arrival = Arrival { peer: *peer, scheme, version: head.version };
+        let route = match max_forwards::count(&head.method, &mut head.headers) {
+            Forwarding::Here => Route::Here,
+            Forwarding::Origin => upgrade.map_or(Route::Cache, Route::Upgrade),
+        };
+        Ok((route, arrival))
     }
-}
 
-/// Gives a request its rule, for the cache's gate and for its response.
-fn attach(rule: &Arc<Rule>, request: &mut Request<RequestBody>) {
-    if rule.is_gated() && rule.credentials.are_in(request.headers()) {
-        request.extensions_mut().insert(GateProgress::default());
+    /// Gives a request its rule, for the cache's gate and for its response.
+    fn attach(&self, rule: &Arc<Rule>, request: &mut Request<RequestBody>) {
+        if rule.is_gated() && rule.credentials.are_in(request.headers()) {
+            request.extensions_mut().insert(GateProgress::default());
+            // The gate is told too.
+            if let Some(arrival) = request.extensions_mut().remove::<Arrival>() {
+                arrival.add_to(request.headers_mut(), &self.0.origins.pseudonym);
+            }
+        }
+        request.extensions_mut().insert(rule.clone());
     }
-    request.extensions_mut().insert(rule.clone());
 }

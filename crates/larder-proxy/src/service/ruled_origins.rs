@@ -1,6 +1,8 @@
-//! The service between the cache and the origins: refuses requests about which the gate had no answer, and applies rules to
-//! responses.
+//! The service between the cache and the origins: refuses requests about which the gate had no answer, tells the origins how the
+//! others have arrived, and applies rules to responses.
 
+use crate::fields::arrival::Arrival;
+use crate::fields::via::Pseudonym;
 use crate::gate::GateProgress;
 use crate::origin::Origins;
 use crate::origin::origin_error::OriginError;
@@ -16,7 +18,10 @@ use tower_service::Service;
 
 /// The origins, whose responses obey the rules. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct RuledOrigins(pub(super) Origins);
+pub(crate) struct RuledOrigins {
+    pub(super) unruled: Origins,
+    pub(super) pseudonym: Pseudonym,
+}
 
 /// The future of a response that obeys the rules.
 pub(crate) struct RuledFuture {
@@ -32,16 +37,19 @@ impl Service<Request<RequestBody>> for RuledOrigins {
     type Future = RuledFuture;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        self.0.poll_ready(context)
+        self.unruled.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<RequestBody>) -> RuledFuture {
+    fn call(&mut self, mut request: Request<RequestBody>) -> RuledFuture {
+        if let Some(arrival) = request.extensions_mut().remove::<Arrival>() {
+            arrival.add_to(request.headers_mut(), &self.pseudonym);
+        }
         let extensions = request.extensions();
         let failure = extensions.get::<GateProgress>().and_then(GateProgress::failure);
         let (rule, ctx) = (extensions.get::<Arc<Rule>>().cloned(), extensions.get::<CacheCtx>().cloned());
         let response = match failure {
             Some(reason) => Err(Some(OriginError::Gate(reason))),
-            None => Ok(self.0.call(request)),
+            None => Ok(self.unruled.call(request)),
         };
         RuledFuture { response, rule, ctx }
     }

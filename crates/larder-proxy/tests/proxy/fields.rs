@@ -1,6 +1,10 @@
 //! The origin learns of the client, the client of the proxy, and neither of the other's connection.
 
 use crate::support::*;
+use http::header::{CACHE_CONTROL, VARY};
+use http::{HeaderValue, Response};
+use std::sync::{Arc, Mutex};
+use tokio::io::AsyncWriteExt;
 
 #[tokio::test]
 async fn fields_of_a_connection_are_not_passed_on() {
@@ -128,4 +132,52 @@ async fn tunnels_to_other_hosts_are_refused() {
     let answer = proxy.exchange("CONNECT b.example:443 HTTP/1.1\r\nHost: b.example:443\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 405 ") && values(&answer, "allow").len() == 1, "{answer}");
     assert_eq!(origin.requests(), 0);
+}
+
+#[tokio::test]
+async fn refresh_has_arrived_as_the_request_that_caused_it() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let origin = HttpOrigin::start(move |request: http::Request<_>| {
+        noted.lock().unwrap().push(request.headers().clone());
+        async {
+            let mut response = Response::new(full("page"));
+            let stale_at_once = HeaderValue::from_static("max-age=0, stale-while-revalidate=60");
+            response.headers_mut().insert(CACHE_CONTROL, stale_at_once);
+            response
+        }
+    })
+    .await;
+    let proxy = in_front_of(origin.address).await;
+    for _ in 0..2 {
+        assert!(proxy.get("/").await.ends_with("page"));
+    }
+    until(|| origin.requests() == 2).await;
+    let seen = seen.lock().unwrap();
+    for name in ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "via"] {
+        assert!(seen[0].contains_key(name), "{name}");
+        assert_eq!(seen[0].get(name), seen[1].get(name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn response_that_varies_by_the_client_is_for_that_client() {
+    let origin = HttpOrigin::start(|request: http::Request<_>| async move {
+        let client = request.headers()["x-forwarded-for"].to_str().unwrap().to_owned();
+        let mut response = Response::new(full(client));
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
+        response.headers_mut().insert(VARY, HeaderValue::from_static("X-Forwarded-For"));
+        response
+    })
+    .await;
+    let proxy = in_front_of(origin.address).await;
+    for (client, number) in [("127.0.0.1", 1), ("127.0.0.2", 2), ("127.0.0.1", 3)] {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{client}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(proxy.address).await.unwrap();
+        stream.write_all(get("/").as_bytes()).await.unwrap();
+        let answer = read_to_end(&mut stream).await;
+        assert!(answer.ends_with(client), "{answer}");
+        assert_eq!((values(&answer, "vary"), origin.requests()), (vec!["X-Forwarded-For"], number));
+    }
 }
