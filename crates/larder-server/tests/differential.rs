@@ -79,6 +79,20 @@ impl Pair {
         }
     }
 
+    /// Sends a command to both, whose replies have members of so many parts in any order.
+    pub(crate) fn compare_sorted(&mut self, command: &[String], width: usize) {
+        let sorted = |reply: Frame| match reply {
+            Frame::Array(parts) => {
+                let mut members: Vec<String> =
+                    parts.chunks(width).map(|parts| format!("{parts:?}")).collect();
+                members.sort();
+                members
+            }
+            other => panic!("{command:?}: {other:?}"),
+        };
+        assert_eq!(sorted(self.larder.call(command)), sorted(self.redis.call(command)), "{command:?}");
+    }
+
     /// Sends a command to both; the error has the command and both replies.
     pub(crate) fn compare(&mut self, command: &[String]) -> Result<(), String> {
         let expected = normalized(command, self.redis.call(command));
@@ -108,11 +122,22 @@ fn normalized(command: &[String], reply: Frame) -> Frame {
             }
             _ => text,
         }),
-        Frame::Array(mut keys) if command[0] == "KEYS" => {
+        Frame::Array(mut keys) if ["KEYS", "HKEYS", "HVALS"].contains(&command[0].as_str()) => {
             keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
             Frame::Array(keys)
         }
-        Frame::Array(mut parts) if command[0] == "ZSCAN" => {
+        Frame::Array(members) if ["HGETALL", "HRANDFIELD"].contains(&command[0].as_str()) => {
+            let width = if command[0] == "HGETALL" || command.len() > 3 { 2 } else { 1 };
+            let is_flat = members.iter().all(|member| member.as_bytes().is_some());
+            let mut fields: Vec<&[Frame]> = members.chunks(if is_flat { width } else { 1 }).collect();
+            fields.sort_by_key(|field| format!("{field:?}"));
+            Frame::Array(fields.concat())
+        }
+        Frame::Map(mut fields) if command[0] == "HGETALL" => {
+            fields.sort_by_key(|field| format!("{field:?}"));
+            Frame::Map(fields)
+        }
+        Frame::Array(mut parts) if ["HSCAN", "ZSCAN"].contains(&command[0].as_str()) => {
             if let Some(Frame::Array(members)) = parts.last_mut() {
                 let mut pairs: Vec<Vec<Frame>> = members.chunks(2).map(<[Frame]>::to_vec).collect();
                 pairs.sort_by(|a, b| a[0].as_bytes().cmp(&b[0].as_bytes()));
@@ -655,6 +680,21 @@ fn keys_and_their_flags_equal_those_of_redis() {
         "pfadd k a",
         "pfmerge d a b",
         "pfcount a b",
+        "hset k a 1",
+        "hmset k a 1",
+        "hsetnx k a 1",
+        "hget k a",
+        "hmget k a",
+        "hgetall k",
+        "hkeys k",
+        "hlen k",
+        "hexists k a",
+        "hstrlen k a",
+        "hdel k a",
+        "hincrby k a 1",
+        "hincrbyfloat k a 1",
+        "hrandfield k",
+        "hscan k 0",
         "zadd k 1 a",
         "zrem k a",
         "zpopmin k",

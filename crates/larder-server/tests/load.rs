@@ -223,7 +223,7 @@ fn request(random: &mut Random) -> Vec<u8> {
     let key = format!("key:{}", random.below(20_000));
     let value = "x".repeat([0, 10, 100, 1_000, 5_000, 100_000][random.below(6) as usize]);
     let number = random.below(1_000).to_string();
-    match random.below(14) {
+    match random.below(16) {
         0..3 => encode(&["SET", &key, &value]),
         3 => encode(&["SET", &key, &value, "PX", &number]),
         4..6 => encode(&["GET", &key]),
@@ -234,6 +234,11 @@ fn request(random: &mut Random) -> Vec<u8> {
         10 => encode(&["SUBSCRIBE", &format!("channel:{number}")]),
         11 => encode(&["PUBLISH", &format!("channel:{number}"), &value]),
         12 => encode(&["WATCH", &key]),
+        13 => encode(&["HSET", &format!("hash:{}", random.below(50)), &key, &value]),
+        14 => {
+            let hash = format!("hash:{}", random.below(50));
+            encode(&["HSETEX", &hash, "PX", &number, "FIELDS", "1", &key, &value])
+        }
         _ => encode(&["DEL", &key]),
     }
 }

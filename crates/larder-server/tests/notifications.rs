@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::differential::{Pair, requests, words};
-use crate::sorted_sets;
 use crate::support::TestServer;
+use crate::{hashes, sorted_sets};
 
 /// A command and the number of its events, each in two channels.
 const EVENTS: &[(&str, usize)] = &[
@@ -77,6 +77,20 @@ const EVENTS: &[(&str, usize)] = &[
     ("ZREMRANGEBYSCORE z 100 200", 0),
     ("ZREM z c", 2),
     ("ZREMRANGEBYRANK y 0 -1", 2),
+    ("HSET map a 1 b 2", 2),
+    ("HSET map a 1", 1),
+    ("HMSET map a 1 c 3", 1),
+    ("HSETNX map a 1", 0),
+    ("HSETNX map d 1", 1),
+    ("HINCRBY map a 1", 1),
+    ("HINCRBY map2 a 1", 2),
+    ("HINCRBYFLOAT map a 0.5", 1),
+    ("HINCRBY map a x", 0),
+    ("HDEL map nothing", 0),
+    ("HDEL map b c", 1),
+    ("HDEL map a d", 2),
+    ("HGET map2 a", 0),
+    ("RENAME map2 map", 2),
     ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$", 2),
     ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$ REPLACE", 2),
     ("PFADD h a", 2),
@@ -136,7 +150,7 @@ fn random_commands_have_equal_events() {
     other.call(&words("CONFIG SET notify-keyspace-events KEA"));
     subscriber.call(&words("PSUBSCRIBE __key*__:*"));
     let pairs = RefCell::new([subscriber, other]);
-    let commands = prop_oneof![requests(), sorted_sets::requests()]
+    let commands = prop_oneof![requests(), hashes::requests(), sorted_sets::requests()]
         .prop_filter("the events differ from those of Redis", |command| has_equal_events(command));
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });

@@ -20,6 +20,7 @@ enum Feature {
     Bits,
     Counters,
     SortedSets,
+    Hashes,
     HyperLogLogs,
     Keys,
     Serialized,
@@ -34,7 +35,7 @@ enum Feature {
 
 use Feature::*;
 
-const FAMILIES: [Feature; 7] = [Strings, Bits, Counters, SortedSets, HyperLogLogs, Keys, Serialized];
+const FAMILIES: [Feature; 8] = [Strings, Bits, Counters, SortedSets, Hashes, HyperLogLogs, Keys, Serialized];
 const OTHERS: [Feature; 5] = [Large, Transaction, Script, Tracking, Eviction];
 const LARGE_BYTES: usize = 1_100_000;
 const ROUNDS: usize = 1_200;
@@ -98,6 +99,15 @@ fn command(random: &mut Random) -> Command {
             "ZUNIONSTORE z{1} 2 z0 z{2}",
             "ZPOPMIN z{1}",
         ]),
+        Hashes => random.of(&[
+            "HSET m{1} f{2} {text}",
+            "HSET m{1} {text} 1",
+            "HINCRBY m{1} n 3",
+            "HDEL m{1} f{2} {text}",
+            "HMGET m{1} f0 f1 f2",
+            "HSTRLEN m{1} f{2}",
+            "COPY m{1} m{2} REPLACE",
+        ]),
         HyperLogLogs => random.of(&["PFADD h{1} {text}", "PFCOUNT h{1} h{2}", "PFMERGE h{1} h{2}"]),
         Keys => random.of(&[
             "DEL s{1}",
@@ -110,7 +120,12 @@ fn command(random: &mut Random) -> Command {
             "TOUCH s{1} s{2}",
         ]),
         // The payloads of both servers differ.
-        _ => random.of(&["EVAL {dump} 1 s{1}", "EVAL {restore} 2 s{1} s{2}"]),
+        _ => random.of(&[
+            "EVAL {dump} 1 s{1}",
+            "EVAL {restore} 2 s{1} s{2}",
+            "EVAL {dump} 1 m{1}",
+            "EVAL {restore} 2 m{1} m{2}",
+        ]),
     };
     let fill = |word: &str| match word {
         "{dump}" => "return redis.call('DUMP', KEYS[1]) and 1 or 0".to_owned(),
@@ -182,11 +197,12 @@ impl Request {
 }
 
 /// All keys that are used, and what tells whether the value of each has changed.
-const KEYS: [(&str, &[&str]); 5] = [
+const KEYS: [(&str, &[&str]); 6] = [
     ("s", &["STRLEN", "BITCOUNT"]),
     ("n", &["STRLEN", "BITCOUNT"]),
     ("f", &["STRLEN", "BITCOUNT"]),
     ("z", &["ZCARD"]),
+    ("m", &["HLEN", "HVALS"]),
     ("h", &["STRLEN"]),
 ];
 

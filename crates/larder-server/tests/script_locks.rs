@@ -294,6 +294,8 @@ fn many_changes_are_undone() {
         let name = format!("key {index}");
         client.call(&["SET", &name, &"v".repeat(index)]);
         client.call(&["ZADD", &format!("set {index}"), &index.to_string(), "a", "1", "b"]);
+        client.call(&["HSET", &format!("map {index}"), "a", &index.to_string(), "b", "1"]);
+        client.call(&["HPEXPIREAT", &format!("map {index}"), "4000000000000", "FIELDS", "1", "b"]);
     }
     let script = "
         for round = 1, 3 do
@@ -302,17 +304,25 @@ fn many_changes_are_undone() {
                 redis.call('zadd', 'set ' .. i, round, 'new')
                 redis.call('zincrby', 'set ' .. i, round, 'a')
                 redis.call('expire', 'set ' .. i, 100)
+                redis.call('hincrby', 'map ' .. i, 'a', round)
+                redis.call('hsetex', 'map ' .. i, 'EX', 100, 'FIELDS', 2, 'b', round, 'new', 1)
+                redis.call('hpersist', 'map ' .. i, 'FIELDS', 1, 'b')
                 redis.call('rename', 'key ' .. i, 'renamed ' .. i)
                 redis.call('rename', 'renamed ' .. i, 'key ' .. i)
                 redis.call('zunionstore', 'union ' .. i, 2, 'set ' .. i, 'set 0')
             end
             redis.call('zremrangebyrank', 'set 7', 0, -1)
+            redis.call('hdel', 'map 7', 'a', 'b', 'new')
         end
         while true do end";
     let digest =
         "local s = '' local keys = redis.call('keys', '*') table.sort(keys) for _, k in ipairs(keys) do
-        s = s .. k .. redis.call('ttl', k) .. (redis.call('type', k).ok == 'zset'
-            and table.concat(redis.call('zrange', k, 0, -1, 'withscores'), ',') or redis.call('get', k)) end
+        local kind = redis.call('type', k).ok
+        s = s .. k .. redis.call('ttl', k) .. (kind == 'zset'
+            and table.concat(redis.call('zrange', k, 0, -1, 'withscores'), ',') or kind == 'hash'
+            and redis.call('hlen', k) .. table.concat(redis.call('hmget', k, 'a', 'b'), ',')
+                .. table.concat(redis.call('hpexpiretime', k, 'FIELDS', 2, 'a', 'b'), ',')
+            or redis.call('get', k)) end
         return redis.sha1hex(s)";
     let before = client.call(&["EVAL", digest, "0"]);
     let reply = client.call(&["EVAL", script, "0"]);

@@ -5,9 +5,9 @@ use proptest::collection::vec;
 use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner};
 
 use crate::differential::{Pair, SEQUENCE, requests, words};
-use crate::sorted_sets;
 use crate::support::TestServer;
 use crate::transactions::is_comparable;
+use crate::{hashes, sorted_sets};
 
 /// Values and errors of scripts, of `redis` functions and of `SCRIPT`.
 const REQUESTS: &[&[&str]] = &[
@@ -461,7 +461,8 @@ fn each_command_gets_the_same_reply_in_a_script() {
     let server = TestServer::start();
     let mut pair = Pair::connect(&redis, &server);
     pair.call(&words("FLUSHALL"));
-    let commands = SEQUENCE.iter().chain(sorted_sets::SEQUENCE).map(|line| words(line));
+    let commands =
+        SEQUENCE.iter().chain(hashes::SEQUENCE).chain(sorted_sets::SEQUENCE).map(|line| words(line));
     let commands = commands.filter(|command| is_comparable(command) && is_in_both(command));
     let differences: Vec<String> =
         commands.filter_map(|command| pair.compare(&executed(&command)).err()).collect();

@@ -9,8 +9,8 @@ use proptest::collection::vec;
 use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner};
 
 use crate::differential::{Pair, SEQUENCE, requests, words};
-use crate::sorted_sets;
 use crate::support::{Client, TestServer, encode};
+use crate::{hashes, sorted_sets};
 
 const SEQUENCE_OF_TRANSACTIONS: &[&str] = &[
     "EXEC",
@@ -164,7 +164,7 @@ fn each_command_gets_the_same_reply_in_a_transaction() {
     let mut pair = Pair::connect(&redis, &server);
     pair.call(&words("FLUSHALL"));
     let mut differences = Vec::new();
-    let lines = SEQUENCE.iter().chain(sorted_sets::SEQUENCE);
+    let lines = SEQUENCE.iter().chain(hashes::SEQUENCE).chain(sorted_sets::SEQUENCE);
     for command in lines.map(|line| words(line)).filter(|command| is_comparable(command)) {
         let transaction = [words("MULTI"), command, words("EXEC")];
         differences.extend(transaction.iter().filter_map(|command| pair.compare(command).err()));

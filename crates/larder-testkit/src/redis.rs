@@ -2,6 +2,7 @@
 
 use crate::program::needs;
 use crate::selected::{Kind, LARDER_MAX_MEMORY, LARDER_POLICY, larder_command, selected};
+use crate::valkey::valkey_server;
 use crate::wait::Deadline;
 use std::io;
 use std::net::TcpListener;
@@ -34,6 +35,16 @@ impl RedisServer {
     pub fn start_with(options: &[&str]) -> Option<Self> {
         let (kind, program) = selected()?;
         Some(Self::of(kind, start(kind, program, options).expect("the server starts")))
+    }
+
+    /// Starts the valkey-server that `cargo xtask install` brings, for what redis-server lacks; `None` and a note if it is not
+    /// installed.
+    ///
+    /// # Panics
+    /// If it is installed and does not start.
+    pub fn start_valkey() -> Option<Self> {
+        let server = start(Kind::Redis, valkey_server()?, &[]).expect("the server starts");
+        Some(Self::of(Kind::Redis, server))
     }
 
     fn of(kind: Kind, server: larder_process::RedisServer) -> Self {

@@ -1,8 +1,8 @@
 //! The commands: one table, a room for each group of commands, and what all of them use.
 //!
 //! ```text
-//! dispatch ─► table ─► strings, keys, zset, connection, admin, cluster ─► context ─► session ─► queue, tracking
-//!    ▲          │                                                   └─► the work of long commands: slices
+//! dispatch ─► table ─► strings, keys, hash, zset, connection, admin, cluster ─► context ─► session ─► queue, tracking
+//!    ▲          │                                                         └─► the work of long commands: slices
 //!    └──────────┴── atomic: transactions and scripts dispatch commands themselves
 //! ```
 //!
@@ -17,10 +17,12 @@ mod connection;
 mod context;
 mod dispatch;
 mod error;
+mod hash;
 mod help;
 mod keys;
 mod options;
 mod queue;
+mod sample;
 mod session;
 mod slices;
 mod strings;

@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
-use larder_resp::parse_integer;
+use larder_glob::Pattern;
+use larder_resp::{Args, parse_integer};
 
 use super::{CommandError, Context, Outcome};
 use crate::db::DATABASE_COUNT;
@@ -85,4 +86,44 @@ pub(super) fn refuse_in_cluster_mode(cx: &Context<'_>, error: &'static str) -> O
 /// Parses an integer in canonical form.
 pub(super) fn integer(text: &[u8]) -> Result<i64, CommandError> {
     parse_integer(text).ok_or(CommandError::NotInteger)
+}
+
+/// Members that a scan visits without `COUNT`.
+const DEFAULT_COUNT: usize = 10;
+
+/// The options of `HSCAN` and `ZSCAN`.
+pub(super) struct MemberScan {
+    pub(super) count: usize,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) with_values: bool,
+}
+
+impl MemberScan {
+    /// Parses the cursor.
+    pub(super) fn cursor(text: &[u8]) -> Result<u64, CommandError> {
+        let cursor = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))
+    }
+
+    /// Parses what follows the cursor. `NOVALUES` is an option if `has_values`.
+    pub(super) fn parse(args: Args<'_>, has_values: bool) -> Result<Self, CommandError> {
+        let mut options = MemberScan { count: DEFAULT_COUNT, pattern: None, with_values: true };
+        let mut words = args.iter();
+        while let Some(word) = words.next() {
+            if has_values && word.eq_ignore_ascii_case(b"NOVALUES") {
+                options.with_values = false;
+                continue;
+            }
+            let value = words.next().ok_or(CommandError::Syntax)?;
+            if word.eq_ignore_ascii_case(b"COUNT") {
+                let count = integer(value)?;
+                options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::Syntax)?;
+            } else if word.eq_ignore_ascii_case(b"MATCH") {
+                options.pattern = if value == b"*" { None } else { Some(Pattern::new(value)?) };
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(options)
+    }
 }

@@ -8,7 +8,7 @@ use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set};
-use super::{Context, Outcome, zset};
+use super::{Context, Outcome, hash, zset};
 use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
 
 /// A command: what it is, and the function that executes it.
@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 130;
+const COUNT: usize = 158;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -42,7 +42,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (multi_key::del, C::new("del", -2, "1.0.0", "Removes keys.").writes_key().keys(1, -1, 1).access(Access::REMOVED)),
     (key::delifeq, C::new("delifeq", 3, "9.0.0", "Removes a key if it has the given value.").updates_string().fast().one_key().access(Access::REDUCED)),
     (transaction::discard, C::new("discard", 1, "2.0.0", "Discards the commands that were queued.").transaction().fast().loading().no_script().flag(Flags::ENDS_TRANSACTION)),
-    (dump::dump, C::new("dump", 2, "2.6.0", "Returns a string in serialized form.").reads_key().one_key()),
+    (dump::dump, C::new("dump", 2, "2.6.0", "Returns a value in serialized form.").reads_key().one_key()),
     (basic::echo, C::new("echo", 2, "1.0.0", "Returns its argument.").connection().fast().loading()),
     (script::eval, C::new("eval", -3, "2.6.0", "Runs a script in Lua.").runs_script(Flags::RUNS_BODY).flag(Flags::MAY_WRITE)),
     (script::eval_ro, C::new("eval_ro", -3, "7.0.0", "Runs a script in Lua that must not write.").runs_script(Flags::RUNS_BODY).flag(Flags::READONLY)),
@@ -62,7 +62,35 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (get::getex, C::new("getex", -2, "6.2.0", "Returns a value and sets or removes its deadline.").updates_string().fast().one_key()),
     (get::getrange, C::new("getrange", 4, "2.4.0", "Returns part of a value.").reads_string().one_key()),
     (set::getset, C::new("getset", 3, "1.0.0", "Stores a value and returns the former value.").writes_string().fast().one_key().event("set")),
+    (hash::edit::hdel, C::new("hdel", -3, "2.0.0", "Removes fields from a hash.").updates_hash().fast().one_key().access(Access::REDUCED)),
     (handshake::hello, C::new("hello", -1, "6.0.0", "Chooses the protocol version; may authenticate and name the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
+    (hash::read::hexists, C::new("hexists", 3, "2.0.0", "Returns whether a hash has a field.").reads_hash().fast().one_key().access(Access::EXAMINED)),
+    (hash::expire::hexpire, C::new("hexpire", -6, "7.4.0", "Sets the time to live of fields in seconds.").updates_hash().fast().one_key().access(Access::UPDATED)),
+    (hash::expire::hexpireat, C::new("hexpireat", -6, "7.4.0", "Sets the deadlines of fields in seconds of Unix time.").updates_hash().fast().one_key().access(Access::UPDATED)),
+    (hash::expire::hexpiretime, C::new("hexpiretime", -5, "7.4.0", "Returns the deadlines of fields in seconds of Unix time.").reads_hash().fast().one_key()),
+    (hash::read::hget, C::new("hget", 3, "2.0.0", "Returns the value of a field.").reads_hash().fast().one_key()),
+    (hash::read::hgetall, C::new("hgetall", 2, "2.0.0", "Returns all fields of a hash with their values.").reads_hash().one_key()),
+    (hash::timed::hgetdel, C::new("hgetdel", -5, "8.0.0", "Returns the values of fields and removes the fields.").updates_hash().fast().one_key().access(Access::TAKEN).event("hdel")),
+    (hash::timed::hgetex, C::new("hgetex", -5, "8.0.0", "Returns the values of fields and sets or removes their deadlines.").updates_hash().fast().one_key()),
+    (hash::counter::hincrby, C::new("hincrby", 4, "2.0.0", "Adds to the integer of a field; a missing one counts as 0.").writes_hash().fast().one_key()),
+    (hash::counter::hincrbyfloat, C::new("hincrbyfloat", 4, "2.6.0", "Adds to the number of a field; a missing one counts as 0.").writes_hash().fast().one_key()),
+    (hash::read::hkeys, C::new("hkeys", 2, "2.0.0", "Returns the names of all fields.").reads_hash().one_key()),
+    (hash::read::hlen, C::new("hlen", 2, "2.0.0", "Returns the number of fields.").reads_hash().fast().one_key().access(Access::EXAMINED)),
+    (hash::read::hmget, C::new("hmget", -3, "2.0.0", "Returns the values of fields.").reads_hash().fast().one_key()),
+    (hash::edit::hmset, C::new("hmset", -4, "2.0.0", "Stores fields: the old name of HSET.").writes_hash().fast().one_key().access(Access::UPDATED).event("hset")),
+    (hash::expire::hpersist, C::new("hpersist", -5, "7.4.0", "Removes the deadlines of fields.").updates_hash().fast().one_key().access(Access::UPDATED)),
+    (hash::expire::hpexpire, C::new("hpexpire", -6, "7.4.0", "Sets the time to live of fields in milliseconds.").updates_hash().fast().one_key().access(Access::UPDATED)),
+    (hash::expire::hpexpireat, C::new("hpexpireat", -6, "7.4.0", "Sets the deadlines of fields in milliseconds of Unix time.").updates_hash().fast().one_key().access(Access::UPDATED)),
+    (hash::expire::hpexpiretime, C::new("hpexpiretime", -5, "7.4.0", "Returns the deadlines of fields in milliseconds of Unix time.").reads_hash().fast().one_key()),
+    (hash::expire::hpttl, C::new("hpttl", -5, "7.4.0", "Returns the time to live of fields in milliseconds.").reads_hash().fast().one_key()),
+    (hash::sample::hrandfield, C::new("hrandfield", -2, "6.2.0", "Returns random fields of a hash.").reads_hash().one_key()),
+    (hash::scan::hscan, C::new("hscan", -3, "2.8.0", "Iterates over the fields of a hash in batches.").reads_hash().one_key()),
+    (hash::edit::hset, C::new("hset", -4, "2.0.0", "Stores fields of a hash.").writes_hash().fast().one_key().access(Access::UPDATED)),
+    (hash::timed::hsetex, C::new("hsetex", -6, "8.0.0", "Stores fields with a time to live.").writes_hash().fast().one_key().access(Access::INSERTED).event("hset")),
+    (hash::edit::hsetnx, C::new("hsetnx", 4, "2.0.0", "Stores a field if it does not exist.").writes_hash().fast().one_key().access(Access::INSERTED).event("hset")),
+    (hash::read::hstrlen, C::new("hstrlen", 3, "3.2.0", "Returns the length of the value of a field.").reads_hash().fast().one_key().access(Access::EXAMINED)),
+    (hash::expire::httl, C::new("httl", -5, "7.4.0", "Returns the time to live of fields in seconds.").reads_hash().fast().one_key()),
+    (hash::read::hvals, C::new("hvals", 2, "2.0.0", "Returns the values of all fields.").reads_hash().one_key()),
     (counter::incr, C::new("incr", 2, "1.0.0", "Adds one to an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
     (counter::incrby, C::new("incrby", 3, "1.0.0", "Adds to an integer; a missing key counts as 0.").writes_string().fast().one_key()),
     (counter::incrbyfloat, C::new("incrbyfloat", 3, "2.6.0", "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key()),
@@ -96,7 +124,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (rename::rename, C::new("rename", 3, "1.0.0", "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1).accesses(Access::TAKEN, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
     (rename::renamenx, C::new("renamenx", 3, "1.0.0", "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::CREATED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
     (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
-    (dump::restore, C::new("restore", -4, "2.6.0", "Stores a string that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key().access(Access::REPLACED).flag(Flags::REMOVES_FORMER)),
+    (dump::restore, C::new("restore", -4, "2.6.0", "Stores a value that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key().access(Access::REPLACED).flag(Flags::REMOVES_FORMER)),
     (server::role, C::new("role", 1, "2.8.12", "Returns the replication role: always master, without replicas.").server().fast().loading().no_script()),
     (scan::scan, C::new("scan", -2, "2.8.0", "Iterates over the keys in batches.").reads_key().flag(Flags::ANY_KEYS)),
     (script::script, C::new("script", -2, "2.6.0", "Loads, lists and removes scripts.").scripting().no_script().subcommands(&["debug", "exists", "flush", "help", "kill", "load"])),
@@ -188,7 +216,7 @@ pub(super) fn command(spec: &CommandSpec) -> &'static Command {
 }
 
 /// Slots of the index: a power of two, several times the number of commands.
-const SLOTS: usize = 256;
+const SLOTS: usize = 512;
 /// A slot without a command.
 const EMPTY: u8 = u8::MAX;
 
@@ -273,7 +301,7 @@ const fn fold(name: &[u8]) -> Option<u64> {
 }
 
 const fn slot(folded: u64) -> usize {
-    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % SLOTS
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 #[cfg(test)]

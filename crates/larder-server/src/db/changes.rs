@@ -3,6 +3,8 @@
 //! They are told while the shard of the key is locked and before the change: whoever sees it finds what the observers
 //! have done, for example a message in its mailbox.
 
+use std::cell::Cell;
+
 use larder_engine::Ttl;
 use larder_engine::raw::{Key, UpdateOp};
 
@@ -23,6 +25,13 @@ impl Database<'_> {
 
     #[cold]
     fn report_to_observers(&self, key: Key<'_>, before: EntryState, operation: &UpdateOp<Object>) {
+        if let Some(events) = self.field_events.map(Cell::get) {
+            let (is_new, is_removed) = (before == EntryState::Missing, matches!(operation, UpdateOp::Remove));
+            if !matches!(operation, UpdateOp::Keep) {
+                self.report_event(key, Event::Fields { events, is_new, is_removed });
+            }
+            return;
+        }
         let event = match (operation, before) {
             (UpdateOp::Put(_, ttl), _) => {
                 Event::Stored { is_new: before == EntryState::Missing, is_timed: matches!(ttl, Ttl::At(_)) }

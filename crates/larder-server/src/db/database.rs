@@ -1,5 +1,6 @@
 //! One database of the keyspace: reads, changes and visits of its entries, alone or under the locks of a transaction.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::{
     Entry, EntryOp, Expiry, HeldLocks, OutOfMemory, Record, Store, StringEntry, UpdateError, WrongType, held,
     is_value_of,
 };
-use crate::observers::Origin;
+use crate::observers::{FieldEvents, Origin};
 use crate::values::large::{self, LARGE_BYTES};
 
 /// Entries that the search for a random key visits at a time.
@@ -46,12 +47,14 @@ pub(crate) struct Database<'a> {
     /// The locks of the transaction that uses it.
     pub(super) held: Option<&'a dyn HeldLocks>,
     pub(super) origin: Origin,
+    /// What the command does with fields of a hash, if it edits one.
+    pub(super) field_events: Option<&'a Cell<FieldEvents>>,
 }
 
 impl Store {
     #[inline]
     pub(crate) fn database(&self, index: u8) -> Database<'_> {
-        Database { store: self, index, held: None, origin: Origin::default() }
+        Database { store: self, index, held: None, origin: Origin::default(), field_events: None }
     }
 }
 
@@ -65,6 +68,14 @@ impl<'a> Database<'a> {
     #[inline]
     pub(crate) fn used_by(self, origin: Origin) -> Self {
         Database { origin, ..self }
+    }
+
+    /// The same database, used by an edit of a hash that says what it does with fields.
+    pub(super) fn with_field_events<'b>(self, events: &'b Cell<FieldEvents>) -> Database<'b>
+    where
+        'a: 'b,
+    {
+        Database { field_events: Some(events), ..self }
     }
 
     /// The key of `name` in this database.

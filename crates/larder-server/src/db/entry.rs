@@ -7,6 +7,7 @@ use larder_engine::raw::{self, MIN_MOVED_BYTES};
 use super::clock::{Expiry, ServerClock};
 use super::object::{Object, WrongType};
 use super::record::{Record, is_value_of};
+use crate::values::hash::Hash;
 use crate::values::large::{self, LARGE_BYTES};
 use crate::values::sorted_set::SortedSet;
 
@@ -38,7 +39,15 @@ impl<'a> Entry<'a> {
     pub(super) fn into_sorted_set(self) -> Result<&'a mut SortedSet, WrongType> {
         match self.entry.into_value_mut() {
             raw::ValueMut::Object(Object::SortedSet(set)) => Ok(set),
-            raw::ValueMut::Bytes(_) => Err(WrongType),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// The value, if it is a hash. Return [`EntryOp::Edited`] after a change.
+    pub(super) fn into_hash(self) -> Result<&'a mut Hash, WrongType> {
+        match self.entry.into_value_mut() {
+            raw::ValueMut::Object(Object::Hash(hash)) => Ok(hash),
+            _ => Err(WrongType),
         }
     }
 }

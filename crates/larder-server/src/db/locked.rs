@@ -127,7 +127,8 @@ impl LockedKeys<'_> {
     }
 
     /// Stores a record.
-    pub(crate) fn put(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
+    pub(crate) fn put(&mut self, mut record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
+        self.database.store.set_alarm(&mut record);
         self.require_room(std::slice::from_ref(&record))?;
         self.report_put(&record, expiry);
         let ttl = self.database.store.clock.ttl(expiry);
@@ -145,7 +146,8 @@ impl LockedKeys<'_> {
     }
 
     /// Stores a record that was taken out, with this key or another one. If not every key may be evicted, this does not fail.
-    pub(crate) fn restore(&mut self, record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
+    pub(crate) fn restore(&mut self, mut record: Record, expiry: Expiry) -> Result<(), OutOfMemory> {
+        self.database.store.set_alarm(&mut record);
         self.report_put(&record, expiry);
         let ttl = self.database.store.clock.ttl(expiry);
         self.held().restore(record, ttl).map(drop).map_err(|_| OutOfMemory)

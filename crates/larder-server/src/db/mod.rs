@@ -1,10 +1,11 @@
-//! The keyspace: sixteen databases of strings and sorted sets with deadlines, bounded by bytes.
+//! The keyspace: sixteen databases of strings, hashes and sorted sets with deadlines, bounded by bytes.
 //!
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
 //!
 //! - `store`: the keyspace as a whole; `database`: one of the sixteen, which commands use; `clock`: its times.
-//! - `record`, `object`, `sorted_sets`: an entry and its value as the engine keeps them; `entry`: as a command sees it.
+//! - `record`, `object`, `sorted_sets`, `hashes`: an entry and its value as the engine keeps them; `entry`: as a command sees
+//!   it.
 //! - `locked`, `held`: several keys at once, and operations on keys whose shards are locked; `undo`: locks whose changes can be
 //!   undone, for scripts.
 //! - `policy`: which keys may be evicted; `room`: writes that may find nothing to evict, and are refused then.
@@ -15,6 +16,7 @@ mod changes;
 mod clock;
 mod database;
 mod entry;
+mod hashes;
 mod held;
 mod inspect;
 mod locked;

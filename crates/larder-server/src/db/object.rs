@@ -3,6 +3,7 @@
 use larder_engine::raw::{Record, Value};
 use larder_resp::parse_integer;
 
+use crate::values::hash::Hash;
 use crate::values::sorted_set::SortedSet;
 
 /// Redis stores strings up to this length in one block with their key's record.
@@ -11,8 +12,21 @@ const MAX_EMBEDDED_BYTES: usize = 44;
 /// A value that is not a string.
 #[derive(Clone, Debug)]
 pub(crate) enum Object {
+    Hash(Hash),
     SortedSet(SortedSet),
 }
+
+/// The changes of an object since a moment, which can be undone.
+#[cfg(feature = "scripts")]
+#[derive(Debug)]
+pub(super) enum Journal {
+    Hash(Box<crate::values::hash::Journal>),
+    SortedSet(Box<crate::values::sorted_set::Journal>),
+}
+
+/// What the box of any object takes: each kind of object fits into the longest one.
+const OBJECT_BYTES: usize = size_of::<Object>();
+const _: () = assert!(OBJECT_BYTES == size_of::<SortedSet>());
 
 /// The value has another type than the command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +36,55 @@ impl Object {
     /// The memory that it needs, with its box.
     pub(super) fn bytes_allocated(&self) -> usize {
         match self {
+            Object::Hash(hash) => hash.bytes_allocated() + OBJECT_BYTES - size_of::<Hash>(),
             Object::SortedSet(set) => set.bytes_allocated(),
+        }
+    }
+}
+
+#[cfg(feature = "scripts")]
+impl Object {
+    /// Records the changes from now on.
+    pub(super) fn start_journal(&mut self) {
+        match self {
+            Object::Hash(hash) => hash.start_journal(),
+            Object::SortedSet(set) => set.start_journal(),
+        }
+    }
+
+    /// Ends the recording. Returns what was recorded, if there were changes.
+    pub(super) fn take_journal(&mut self) -> Option<Journal> {
+        let journal = match self {
+            Object::Hash(hash) => Journal::Hash(hash.take_journal()?),
+            Object::SortedSet(set) => Journal::SortedSet(set.take_journal()?),
+        };
+        Some(journal).filter(|journal| !journal.is_empty())
+    }
+
+    /// Undoes changes, which must be the last ones.
+    pub(super) fn undo(&mut self, journal: &Journal) {
+        match (self, journal) {
+            (Object::Hash(hash), Journal::Hash(journal)) => hash.undo(journal),
+            (Object::SortedSet(set), Journal::SortedSet(journal)) => set.undo(journal),
+            _ => debug_assert!(false, "a journal belongs to its object"),
+        }
+    }
+}
+
+#[cfg(feature = "scripts")]
+impl Journal {
+    fn is_empty(&self) -> bool {
+        match self {
+            Journal::Hash(journal) => journal.is_empty(),
+            Journal::SortedSet(journal) => journal.is_empty(),
+        }
+    }
+
+    /// The memory that it needs, about.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Journal::Hash(journal) => journal.bytes(),
+            Journal::SortedSet(journal) => journal.bytes(),
         }
     }
 }
@@ -31,6 +93,7 @@ impl Object {
 pub(crate) fn type_name(record: &Record<Object>) -> &'static str {
     match record.value() {
         Value::Bytes(_) => "string",
+        Value::Object(Object::Hash(_)) => "hash",
         Value::Object(Object::SortedSet(_)) => "zset",
     }
 }
@@ -41,6 +104,8 @@ pub(crate) fn encoding(record: &Record<Object>) -> &'static str {
         Value::Bytes(bytes) if parse_integer(bytes).is_some() => "int",
         Value::Bytes(bytes) if bytes.len() <= MAX_EMBEDDED_BYTES => "embstr",
         Value::Bytes(_) => "raw",
+        Value::Object(Object::Hash(hash)) if hash.is_packed() => "listpack",
+        Value::Object(Object::Hash(_)) => "hashtable",
         Value::Object(Object::SortedSet(set)) if set.is_packed() => "listpack",
         Value::Object(Object::SortedSet(_)) => "skiplist",
     }

@@ -60,7 +60,7 @@ impl LockedKeys<'_> {
 fn read<R>(record: &raw::Record<Object>, f: impl FnOnce(&SortedSet) -> R) -> Result<R, WrongType> {
     match record.value() {
         Value::Object(Object::SortedSet(set)) => Ok(f(set)),
-        Value::Bytes(_) => Err(WrongType),
+        _ => Err(WrongType),
     }
 }
 

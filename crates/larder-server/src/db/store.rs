@@ -14,6 +14,7 @@ use super::record::{Record, charge};
 use crate::error::ServerError;
 use crate::observers::{Event, Observers};
 use crate::system::Moment;
+use crate::values::hash::Alarms;
 use crate::values::large::{self, LARGE_BYTES};
 
 /// The number of databases.
@@ -40,6 +41,8 @@ pub struct Store {
     pub(super) limit: Arc<MemoryLimit>,
     /// Those who are told of changes.
     pub(crate) observers: Arc<Observers>,
+    /// The hashes whose fields expire.
+    pub(super) alarms: Alarms,
 }
 
 impl Store {
@@ -83,7 +86,15 @@ impl Store {
             .build()?;
         let policy = Arc::new(AtomicU8::new(MemoryPolicy::default() as u8));
         let limit = Arc::new(MemoryLimit::new(bytes));
-        Ok(Store { cache, time, clock: ServerClock::new(0), policy, limit, observers })
+        Ok(Store {
+            cache,
+            time,
+            clock: ServerClock::new(0),
+            policy,
+            limit,
+            observers,
+            alarms: Alarms::default(),
+        })
     }
 
     /// Walks the whole keyspace, and panics if its parts do not agree or an entry is charged other than it is long.
@@ -159,10 +170,11 @@ impl Store {
         self.cache.stats()
     }
 
-    /// Reclaims up to `budget` expired entries; returns their number.
+    /// Reclaims up to `budget` expired entries and expired fields of hashes; returns their number.
     pub(crate) fn reclaim_expired(&self, budget: usize) -> usize {
         self.advance_to(Moment::now());
-        self.cache.run_due(budget)
+        let entries = self.cache.run_due(budget);
+        entries + self.reclaim_fields(budget - entries.min(budget))
     }
 
     /// Looks at some slots for a compaction. Returns whether there are more.

@@ -1,8 +1,8 @@
 //! Locks whose changes can be undone: those of a script, which may have to start again, or may take too long.
 //!
 //! Each change is recorded before it is done. The record of a key whose whole former value is kept ends there: later
-//! changes of that key need no record. A sorted set that is edited keeps the former scores of the edited members, so the
-//! record is as small as the edit. Observers are told at the end.
+//! changes of that key need no record. A sorted set or a hash that is edited records the former scores or values of what is
+//! edited, so the record is as small as the edit. Observers are told at the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,10 +12,9 @@ use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 
 use super::held::HeldLocks;
-use super::object::Object;
+use super::object::{Journal, Object};
 use super::record::Record;
 use crate::observers::{Deferred, Observers};
-use crate::values::sorted_set::Journal;
 
 /// Changes are searched one by one for a key while they are fewer than this.
 const MAX_SEARCHED: usize = 16;
@@ -46,8 +45,8 @@ enum Change {
     Remove { space: u8, name: Box<[u8]> },
     /// Set this deadline.
     SetDeadline { space: u8, name: Box<[u8]>, ttl: Ttl },
-    /// Undo the edits of a sorted set.
-    Edit { space: u8, name: Box<[u8]>, journal: Box<Journal> },
+    /// Undo the edits of an object.
+    Edit { space: u8, name: Box<[u8]>, journal: Journal },
 }
 
 impl Change {
@@ -66,7 +65,7 @@ enum Former {
     Missing,
     /// A string, copied.
     Copy(Record, Ttl),
-    /// A sorted set, which records its edits.
+    /// An object, which records its edits.
     Object(Ttl),
 }
 
@@ -127,8 +126,8 @@ impl<'a> UndoableLocks<'a> {
 
     fn undo_edits(&self, key: Key<'_>, journal: &Journal) {
         let _ = self.locks.update(key, &mut |entry| match entry.map(Entry::into_value_mut) {
-            Some(ValueMut::Object(Object::SortedSet(set))) => {
-                set.undo(journal);
+            Some(ValueMut::Object(object)) => {
+                object.undo(journal);
                 UpdateOp::Edited(Ttl::Keep)
             }
             _ => UpdateOp::Keep,
@@ -170,7 +169,7 @@ impl<'a> UndoableLocks<'a> {
         ttl
     }
 
-    /// Records the change of a sorted set, and does what was postponed: its record is moved and not copied.
+    /// Records the change of an object, and does what was postponed: its record is moved and not copied.
     fn finish_object(
         &self,
         key: Key<'_>,
@@ -212,12 +211,12 @@ impl<'a> UndoableLocks<'a> {
         store(record, ttl).map(|_| is_new)
     }
 
-    /// Records the edits of a sorted set that has recorded them itself.
+    /// Records the edits of an object that has recorded them itself.
     fn record_edits(&self, key: Key<'_>) {
         let mut journal = None;
         let _ = self.locks.update(key, &mut |entry| {
-            if let Some(ValueMut::Object(Object::SortedSet(set))) = entry.map(Entry::into_value_mut) {
-                journal = set.take_journal().filter(|journal| !journal.is_empty());
+            if let Some(ValueMut::Object(object)) = entry.map(Entry::into_value_mut) {
+                journal = object.take_journal();
             }
             UpdateOp::Keep
         });
@@ -233,8 +232,8 @@ fn former_of(key: Key<'_>, entry: &mut Entry<'_, Object>) -> Former {
     if matches!(entry.record().value(), Value::Bytes(_)) {
         return Former::Copy(entry.record().copy_with_key(key), ttl);
     }
-    if let ValueMut::Object(Object::SortedSet(set)) = entry.value_mut() {
-        set.start_journal();
+    if let ValueMut::Object(object) = entry.value_mut() {
+        object.start_journal();
     }
     Former::Object(ttl)
 }
@@ -363,6 +362,8 @@ impl HeldLocks for UndoableLocks<'_> {
 mod tests {
     use super::*;
     use crate::db::{Database, Expiry, Store, sorted_sets};
+    use crate::observers::FieldEvents;
+    use crate::values::hash::{Field, Hash};
 
     /// Every kind of change, done and undone on entries of every kind.
     #[test]
@@ -381,6 +382,14 @@ mod tests {
             let edited = db.edit_sorted_set(name.as_bytes(), true, |set| {
                 (0..100 * index + 1)
                     .for_each(|member| _ = set.insert(&member.to_le_bytes(), f64::from(member)));
+            });
+            edited.expect("it fits");
+            let edited = db.edit_hash(format!("hash {index}").as_bytes(), true, |hash| {
+                for number in 0..100 * index + 1 {
+                    let deadline = (number % 3 == 0).then_some(later);
+                    hash.insert(Field { name: &number.to_le_bytes(), value: b"value", deadline });
+                }
+                (FieldEvents::OWN, ())
             });
             edited.expect("it fits");
         }
@@ -419,6 +428,8 @@ mod tests {
             edit("set 2", &mut |set| _ = set.insert(b"new", 1.0));
             edit("new set", &mut |set| _ = set.insert(b"new", f64::from(round)));
             assert_eq!(db.remove(b"set 3"), round == 0);
+            edit_hashes(db, round.into());
+            assert_eq!(db.remove(b"hash 3"), round == 0);
             set("set 4", b"a string", Expiry::Never);
             let mut locked = db.lock([&b"key 7"[..], b"set 5", b"key 8"]);
             let [seven, five, eight] = [&b"key 7"[..], b"set 5", b"key 8"].map(|name| db.key(name));
@@ -439,6 +450,43 @@ mod tests {
         assert_eq!(db.clear_from(0, usize::MAX, false), 0);
         set("after", b"x", Expiry::Never);
         set("key 9", b"x", Expiry::Never);
+    }
+
+    /// Changes hashes of both forms, one that is emptied and stored again, and one that outgrows its form.
+    fn edit_hashes(db: Database<'_>, round: u32) {
+        let edit = |name: &str, f: &mut dyn FnMut(&mut Hash)| {
+            let edited = db.edit_hash(name.as_bytes(), true, |hash| {
+                f(hash);
+                (FieldEvents::OWN, ())
+            });
+            edited.expect("it fits");
+        };
+        let deadline = Some(db.now_ms() + 7_000);
+        for name in ["hash 1", "hash 9"] {
+            edit(name, &mut |hash| _ = hash.insert(Field { name: b"new", value: &[b'v'; 40], deadline }));
+            edit(name, &mut |hash| _ = hash.remove(&round.to_le_bytes()));
+            edit(name, &mut |hash| {
+                _ = hash.insert(Field { name: &[9, 0, 0, 0], value: b"", deadline: None })
+            });
+        }
+        edit("hash 2", &mut |hash| {
+            (0..=200u32).for_each(|number| _ = hash.remove(&number.to_le_bytes()));
+            hash.remove(b"x");
+        });
+        edit("hash 2", &mut |hash| _ = hash.insert(Field { name: b"x", value: b"y", deadline }));
+        edit("hash 4", &mut |hash| {
+            for number in 0..400u32 {
+                hash.insert(Field { name: &(round + number).to_be_bytes(), value: b"v", deadline });
+            }
+        });
+    }
+
+    /// The form of a hash and its fields, sorted.
+    fn fields_of(hash: &Hash) -> String {
+        let mut fields = Vec::new();
+        hash.visit(i64::MIN, |field| fields.push(format!("{field:?}")));
+        fields.sort();
+        format!("{} {fields:?}", hash.is_packed())
     }
 
     type Content = Vec<(Vec<u8>, Option<i64>, String)>;
@@ -462,7 +510,12 @@ mod tests {
             });
             match set {
                 Ok(text) => text.unwrap_or_default(),
-                Err(_) => db.get(name, |value| format!("{value:?}")).unwrap_or_default().unwrap_or_default(),
+                Err(_) => match db.hash(name, fields_of) {
+                    Ok(fields) => fields.unwrap_or_default(),
+                    Err(_) => {
+                        db.get(name, |value| format!("{value:?}")).unwrap_or_default().unwrap_or_default()
+                    }
+                },
             }
         };
         names.into_iter().map(|name| (name.clone(), db.deadline(&name).flatten(), value(&name))).collect()

@@ -16,6 +16,6 @@ mod watch_table;
 pub(crate) use all::Observers;
 pub(crate) use channels::{Kind, Subscriptions};
 pub(crate) use deferred::{Deferred, Notice};
-pub(crate) use notify::{Event, Origin, parse_classes};
+pub(crate) use notify::{Event, FieldEvents, Origin, parse_classes};
 pub(crate) use tracking::{Tracker, TrackerOptions};
 pub(crate) use watch::Watches;

@@ -36,8 +36,54 @@ pub(crate) enum Event {
     /// It loses its deadline.
     Persisted,
     Removed,
+    /// Fields of its hash change: `is_new` if it had none before, `is_removed` if it has none afterwards.
+    Fields {
+        events: FieldEvents,
+        is_new: bool,
+        is_removed: bool,
+    },
     Expired,
     Evicted,
+}
+
+/// What happens to fields of a hash: any of these, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FieldEvents(u8);
+
+impl FieldEvents {
+    /// Nothing.
+    pub(crate) const NONE: FieldEvents = FieldEvents(0);
+    /// Fields that have expired are removed first.
+    pub(crate) const CLEARED: FieldEvents = FieldEvents(1);
+    /// What the command is named for.
+    pub(crate) const OWN: FieldEvents = FieldEvents(1 << 1);
+    /// Fields get deadlines.
+    pub(crate) const TIMED: FieldEvents = FieldEvents(1 << 2);
+    /// Fields lose their deadlines.
+    pub(crate) const PERSISTED: FieldEvents = FieldEvents(1 << 3);
+    /// Fields are removed, because their new deadlines are past.
+    pub(crate) const EXPIRED: FieldEvents = FieldEvents(1 << 4);
+
+    /// These, if the condition holds.
+    pub(crate) fn when(self, condition: bool) -> FieldEvents {
+        if condition { self } else { FieldEvents::NONE }
+    }
+
+    /// Both.
+    pub(crate) const fn and(self, other: FieldEvents) -> FieldEvents {
+        FieldEvents(self.0 | other.0)
+    }
+
+    fn names(self, own: &str) -> impl Iterator<Item = &str> {
+        let all = [
+            (FieldEvents::CLEARED, "hexpired"),
+            (FieldEvents::OWN, own),
+            (FieldEvents::TIMED, "hexpire"),
+            (FieldEvents::PERSISTED, "hpersist"),
+            (FieldEvents::EXPIRED, "hexpired"),
+        ];
+        all.into_iter().filter(move |(event, _)| self.0 & event.0 != 0).map(|(_, name)| name)
+    }
 }
 
 /// Who changes a key, and by which command.
@@ -119,6 +165,15 @@ impl Notifications {
                 }
                 send(b'g', removal);
             }
+            Event::Fields { events, is_new, is_removed } => {
+                if is_new {
+                    send(b'n', "new");
+                }
+                events.names(own_event).for_each(|name| send(b'h', name));
+                if is_removed {
+                    send(b'g', "del");
+                }
+            }
             Event::Expired => send(b'x', "expired"),
             Event::Evicted => send(b'e', "evicted"),
         }
@@ -145,6 +200,7 @@ fn class_of(group: &str) -> u8 {
     match group {
         "generic" => b'g',
         "sorted-set" => b'z',
+        "hash" => b'h',
         _ => b'$',
     }
 }

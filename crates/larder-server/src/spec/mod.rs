@@ -142,6 +142,24 @@ impl CommandSpec {
         self
     }
 
+    /// Reads a hash.
+    pub(crate) const fn reads_hash(mut self) -> Self {
+        self.group = "hash";
+        self.flag(Flags::READONLY)
+    }
+
+    /// Writes a hash and may need memory.
+    pub(crate) const fn writes_hash(mut self) -> Self {
+        self.group = "hash";
+        self.flag(Flags::WRITE).flag(Flags::DENYOOM).flag(Flags::GROWS_IN_PLACE)
+    }
+
+    /// Changes or removes fields of a hash and needs little memory.
+    pub(crate) const fn updates_hash(mut self) -> Self {
+        self.group = "hash";
+        self.flag(Flags::WRITE)
+    }
+
     /// Reads a sorted set.
     pub(crate) const fn reads_zset(mut self) -> Self {
         self.group = "sorted-set";

@@ -28,6 +28,10 @@ impl Decimal {
         Some(parse_exact(text).map_or(Decimal::Float(float), Decimal::Exact))
     }
 
+    pub(crate) fn is_finite(self) -> bool {
+        self.to_f64().is_finite()
+    }
+
     /// The sum; `None` if it is not finite.
     pub(crate) fn add(self, other: Decimal) -> Option<Decimal> {
         match (self, other) {

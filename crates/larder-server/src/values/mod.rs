@@ -1,8 +1,12 @@
-//! The values of keys, without the keyspace: sorted sets, HyperLogLogs, numbers, large strings, and the format in which
-//! Redis serializes values.
+//! The values of keys, without the keyspace: hashes, sorted sets, HyperLogLogs, numbers, large strings, and the format in
+//! which Redis serializes values.
 
+#[cfg(test)]
+mod allocated;
 pub(crate) mod decimal;
+pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod large;
 pub(crate) mod rdb;
 pub(crate) mod sorted_set;
+mod table;

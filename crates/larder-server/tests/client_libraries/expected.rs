@@ -9,20 +9,14 @@ const QUICK_MS: u64 = 6_000;
 /// The case in which the server restarts. Each client has it.
 const RESTART: &str = "restart";
 
-/// Cases that need lists, hashes or sets: client, case, and what it needs.
+/// Cases that need lists or sets: client, case, and what it needs.
 const NEED_TYPES: &[(&str, &str, &str)] = &[
-    ("redis-py", "hashes", "hashes"),
     ("redis-py", "lists", "lists"),
     ("redis-py", "sets", "sets"),
     ("Flask-Limiter", "moving-window", "lists"),
     ("Celery", "chord", "sets"),
-    ("node-redis", "hashes", "hashes"),
     ("ioredis", "lists", "lists"),
-    ("go-redis", "hashes", "hashes"),
     ("Jedis", "lists", "lists"),
-    ("Lettuce", "hashes", "hashes"),
-    ("Redisson", "RLock", "hashes"),
-    ("phpredis", "hashes", "hashes"),
     ("Predis", "lists", "lists"),
     ("redis-rb", "sets", "sets"),
 ];

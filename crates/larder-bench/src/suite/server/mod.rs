@@ -13,7 +13,9 @@
 //! | `get-50-pP` | each connection sends P requests before it waits |
 //! | `eval-50` | 50 connections, each with one `EVAL` under way: a script with one `GET` and one `SET` |
 //! | `transaction-50` | 50 connections, each with one `MULTI` of ten commands under way: five `GET`, five `SET`; `cpu` is that of one of them |
+//! | `hset-50`, `hget-50`, with `-pP` | 50 connections, of which each changes or reads random fields of one hash |
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
+//! | `hash memory` | the bytes of a field in hashes of 10,000 fields, and in hashes of ten |
 //! | `memory` | the bytes of an entry over its key and value, the memory of an empty and of an emptied server, the first reply |
 //! | `… in the memory of N entries` | the hit ratio with so much memory, for each trace of `--traces` |
 //!
@@ -23,6 +25,7 @@
 
 mod bare_loop;
 mod equal_memory;
+mod hashes;
 mod load;
 mod memory;
 mod open_loop;
@@ -104,6 +107,7 @@ impl Suite for Server {
             Target::value("memory", memory::TIMED, 38.0),
             Target::value("memory", memory::FLUSHED, 32.0),
         ]);
+        targets.extend(hashes::targets());
         targets
     }
 
@@ -209,10 +213,15 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
         subjects.iter().filter(|subject| subject.kind.runs_scripts()).cloned().collect();
     let scripts = scale.script_load().measure(&redis_like, scale.rounds, counter.as_ref(), bar)?;
     findings.figures.extend(scripts);
+    let [_, _, many, pipelined] = scale.requests;
+    for load in hashes::loads(many, pipelined, scale.keys) {
+        findings.figures.extend(load.measure(&redis_like, scale.rounds, counter.as_ref(), bar)?);
+    }
     transactions(scale, &redis_like, bar, &mut findings)?;
     half_load(scale, &subjects, bar, &mut findings)?;
     drop(subjects);
     memory::measure(scale.entries, bar, &mut findings)?;
+    hashes::measure_memory(scale.entries, bar, &mut findings)?;
     Ok(findings)
 }
 
@@ -275,9 +284,20 @@ mod tests {
         let scale =
             Scale { rounds: 1, requests: [500, 500, 1_000, 50_000], clients, keys: 1_000, entries: 2_000 };
         let findings = measure(&scale, &ProgressBar::hidden()).unwrap();
-        for workload in
-            ["get-1", "get-50", "set-50", "get-50-p16", "get-50-p100", EVAL, TRANSACTION, HALF_LOAD, "memory"]
-        {
+        for workload in [
+            "get-1",
+            "get-50",
+            "set-50",
+            "get-50-p16",
+            "get-50-p100",
+            EVAL,
+            "hset-50",
+            "hget-50-p100",
+            TRANSACTION,
+            HALF_LOAD,
+            "memory",
+            "hash memory",
+        ] {
             let mut figures = findings.figures.iter().filter(|figure| figure.workload == workload);
             assert!(figures.any(|figure| figure.subject == "redis"), "{workload}");
         }
@@ -291,9 +311,11 @@ mod tests {
         let loads = Scale::of(&plan).loads();
         for target in Server.targets() {
             let (workload, _) = target.workload_and_measure();
-            let is_load = loads.iter().any(|load| load.name == workload);
+            let is_load = loads.iter().chain(&hashes::loads(0, 0, 0)).any(|load| load.name == workload);
             assert!(
-                is_load || [EVAL, TRANSACTION, HALF_LOAD, equal_memory::MEAN, "memory"].contains(&workload),
+                is_load
+                    || [EVAL, TRANSACTION, HALF_LOAD, equal_memory::MEAN, "memory", "hash memory"]
+                        .contains(&workload),
                 "{workload}"
             );
         }

@@ -58,13 +58,33 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 29] = [
+static SETTINGS: [Setting; 33] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
     Setting { name: "client-output-buffer-limit", get: output_limits_text, set: Some(output_limits) },
     Setting::fixed("cluster-enabled", |state| yes_or_no(state.config.cluster_mode)),
     Setting::fixed("databases", |_| DATABASE_COUNT.to_string()),
+    Setting {
+        name: "hash-max-listpack-entries",
+        get: |_| "512".to_owned(),
+        set: Some(|value| accept_only(value, b"512")),
+    },
+    Setting {
+        name: "hash-max-listpack-value",
+        get: |_| "64".to_owned(),
+        set: Some(|value| accept_only(value, b"64")),
+    },
+    Setting {
+        name: "hash-max-ziplist-entries",
+        get: |_| "512".to_owned(),
+        set: Some(|value| accept_only(value, b"512")),
+    },
+    Setting {
+        name: "hash-max-ziplist-value",
+        get: |_| "64".to_owned(),
+        set: Some(|value| accept_only(value, b"64")),
+    },
     Setting {
         name: "hll-sparse-max-bytes",
         get: |_| "3000".to_owned(),

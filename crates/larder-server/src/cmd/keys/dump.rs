@@ -1,7 +1,5 @@
-//! `DUMP` and `RESTORE` of strings, in the format of Redis. A large value is checked and copied in slices, and other connections
+//! `DUMP` and `RESTORE`, in the format of Redis. A large string is checked and copied in slices, and other connections
 //! of the thread get their turns in between.
-
-use std::sync::Arc;
 
 use larder_resp::{Args, parse_integer};
 
@@ -9,14 +7,14 @@ use crate::cmd::options::integer;
 use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::strings::large_read::{LargeRead, Work};
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::db::{Database, EntryOp, Expiry, Found, Record};
+use crate::db::{Database, EntryOp, Expiry, Found, Record, sorted_sets};
 use crate::values::large::{Building, SLICE_BYTES, release};
-use crate::values::rdb::{self, LongDump, LongRestore, RdbError};
+use crate::values::rdb::{self, LongDump, LongRestore, RdbError, Restored};
 
 pub(crate) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = match cx.db().get_or_share(&args[1], rdb::dump) {
         Ok(found) => found,
-        Err(_) => return Err(CommandError::Fixed("ERR only strings can be serialized")),
+        Err(_) => return dump_object(cx, &args[1]),
     };
     cx.count_lookup(&args[1], found.is_some());
     match found {
@@ -27,6 +25,24 @@ pub(crate) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let (all, work) = (0..value.len(), Work::Dump(LongDump::new(value.len())));
             return LargeRead::begin(cx, &args[1], value, all, work);
         }
+    }
+    Ok(())
+}
+
+/// Serializes what is not a string. Cost: all members, under the lock of the key.
+fn dump_object(cx: &mut Context<'_>, key: &[u8]) -> Outcome {
+    let db = cx.db();
+    let now = db.now_ms();
+    let found = match db.hash(key, |hash| (hash.len(now) > 0).then(|| rdb::dump_hash(hash, now))) {
+        Ok(found) => found.flatten(),
+        // It changes its type only between two lookups.
+        Err(_) => db.sorted_set(key, rdb::dump_sorted_set)?,
+    };
+    cx.count_lookup(key, found.is_some());
+    let mut reply = cx.reply();
+    match found {
+        Some(payload) => reply.bulk(&payload),
+        None => reply.null(),
     }
     Ok(())
 }
@@ -51,7 +67,17 @@ pub(crate) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return slices::begin(cx, LargeRestore { name: name.into(), restore, place, _building });
     }
     let value = rdb::restore(&args[3], most)?;
-    place.store(cx, db, name, db.record(name, &[&value]))
+    place.store(cx, db, name, record(db, name, value))
+}
+
+/// A record of a key with this value.
+fn record(db: Database<'_>, name: &[u8], value: Restored) -> Record {
+    match value {
+        Restored::String(value) => db.record(name, &[&value]),
+        Restored::Shared(value) => Record::with_value(db.key(name), value),
+        Restored::Hash(hash) => db.hash_record(name, hash),
+        Restored::SortedSet(set) => sorted_sets::record(db.key(name), set),
+    }
 }
 
 impl From<RdbError> for CommandError {
@@ -76,10 +102,10 @@ impl SlicedWork for LargeRestore {
     /// Checks and copies a slice, and at the end stores the value.
     fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
         let Some(value) = self.restore.advance(SLICE_BYTES)? else { return Ok(false) };
-        let db = cx.db();
-        let record = Record::with_value(db.key(&self.name), Arc::clone(&value));
+        let (db, shared) = (cx.db(), value.shared());
+        let record = record(db, &self.name, value);
         let stored = self.place.store(cx, db, &self.name, record);
-        release(value);
+        shared.into_iter().for_each(release);
         stored.map(|()| true)
     }
 

@@ -4,13 +4,11 @@
 //! outgrown the buffer stays a tree: the cursors of its scans are positions there.
 
 mod bounds;
-mod index;
 #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
 mod journal;
 mod members;
 #[cfg(test)]
 mod model;
-mod order;
 mod packed;
 mod stored;
 #[cfg(test)]

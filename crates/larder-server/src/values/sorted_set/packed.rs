@@ -1,26 +1,20 @@
 //! The form of a small sorted set: all members in one buffer, in their order.
 //!
-//! ```text
-//! bytes in use, 2 │ number of members, 1 │ members │ free
-//! ```
-//!
 //! Every operation walks over the members, which is why they are few.
 
 use std::ops::Range;
 
 use super::bounds::{Member, precedes};
 use super::stored::{MAX_NAME_BYTES, Stored, Walk, encode, stored_bytes, write};
+use crate::values::table::{Buffer, HEADER_BYTES};
 
 const MAX_MEMBERS: usize = 128;
 const MAX_BYTES: usize = 2048;
-const HEADER_BYTES: usize = 3;
-/// Where the header has the number of members.
-const MEMBERS_AT: usize = 2;
 
 /// Members in their order. Without any it needs no memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
-    buffer: Box<[u8]>,
+    buffer: Buffer,
 }
 
 /// There is no room for a member: it is too long, or the others are too many or too long.
@@ -29,12 +23,12 @@ pub(super) struct Full;
 
 impl Packed {
     pub(super) fn len(&self) -> usize {
-        self.buffer.get(MEMBERS_AT).copied().map_or(0, usize::from)
+        self.buffer.count()
     }
 
     /// The memory that was allocated.
     pub(super) fn bytes_allocated(&self) -> usize {
-        self.buffer.len()
+        self.buffer.bytes_allocated()
     }
 
     /// The number of members before this one, and its score.
@@ -93,12 +87,12 @@ impl Packed {
         let encoded = &encoded[..length];
         let bytes = stored_bytes(name, encoded);
         let members = self.len() + usize::from(former.is_none());
-        if self.used() - from.len() + bytes > MAX_BYTES || members > MAX_MEMBERS {
+        if self.buffer.used() - from.len() + bytes > MAX_BYTES || members > MAX_MEMBERS {
             return Err(Full);
         }
         let start = self.make_place(from, to, bytes);
-        self.buffer[MEMBERS_AT] = members as u8;
-        write(&mut self.buffer[start..start + bytes], name, encoded);
+        self.buffer.set_count(members);
+        write(self.buffer.range_mut(start..start + bytes), name, encoded);
         Ok(former)
     }
 
@@ -106,7 +100,7 @@ impl Packed {
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<f64> {
         let stored = self.find(name)?;
         let (range, score) = (stored.range(), stored.score());
-        self.cut(range, 1);
+        self.buffer.cut(range, 1);
         Some(score)
     }
 
@@ -115,13 +109,8 @@ impl Packed {
         if ranks.is_empty() {
             return;
         }
-        let offset = |rank| self.walk().nth(rank).map_or(self.used(), |stored| stored.range().start);
-        self.cut(offset(ranks.start)..offset(ranks.end), ranks.len());
-    }
-
-    /// The end of the members.
-    fn used(&self) -> usize {
-        self.buffer.first_chunk().map_or(HEADER_BYTES, |used| u16::from_le_bytes(*used).into())
+        let offset = |rank| self.walk().nth(rank).map_or(self.buffer.used(), |stored| stored.range().start);
+        self.buffer.cut(offset(ranks.start)..offset(ranks.end), ranks.len());
     }
 
     fn find(&self, name: &[u8]) -> Option<Stored<'_>> {
@@ -133,7 +122,7 @@ impl Packed {
     }
 
     fn walk_from(&self, at: usize) -> Walk<'_> {
-        Walk { buffer: self.buffer.get(..self.used()).unwrap_or_default(), at }
+        Walk { buffer: self.buffer.in_use(), at }
     }
 
     /// The place of a member, the offset before which it lies with this score, and its own score. One that is missing has
@@ -146,83 +135,22 @@ impl Packed {
             _ => HEADER_BYTES,
         };
         let behind = self.walk_from(first).find(|stored| !precedes(stored.member(), (name, score)));
-        let to = behind.map_or(self.used(), |stored| stored.range().start);
+        let to = behind.map_or(self.buffer.used(), |stored| stored.range().start);
         match found {
             Some((from, former)) => (from, to, Some(former)),
             None => (to..to, to, None),
         }
     }
 
-    /// Removes these bytes, which are so many members.
-    fn cut(&mut self, range: Range<usize>, members: usize) {
-        if members == self.len() {
-            return *self = Packed::default();
-        }
-        self.buffer[MEMBERS_AT] -= members as u8;
-        self.splice(range, 0);
-    }
-
     /// Makes a place of this length before the member at `to`, instead of the place `from`. Returns where it begins.
     fn make_place(&mut self, from: Range<usize>, to: usize, bytes: usize) -> usize {
-        self.splice(from.clone(), bytes);
+        self.buffer.splice(from.clone(), bytes);
         if to <= from.start {
-            self.buffer[to..from.start + bytes].rotate_right(bytes);
+            self.buffer.range_mut(to..from.start + bytes).rotate_right(bytes);
             return to;
         }
         let end = to - from.len() + bytes;
-        self.buffer[from.start..end].rotate_left(bytes);
+        self.buffer.range_mut(from.start..end).rotate_left(bytes);
         end - bytes
-    }
-
-    /// Replaces these bytes by so many others, which the caller writes. What follows is moved.
-    fn splice(&mut self, range: Range<usize>, bytes: usize) {
-        let used = self.used();
-        let after = used - range.len() + bytes;
-        if after > self.buffer.len() {
-            self.resize(after);
-        }
-        self.buffer.copy_within(range.end..used, range.start + bytes);
-        self.buffer[..MEMBERS_AT].copy_from_slice(&(after as u16).to_le_bytes());
-        // Not before a quarter is free, so that members that come and go do not resize it each time.
-        if after < self.buffer.len() / 4 * 3 {
-            self.resize(after);
-        }
-    }
-
-    /// Gives the buffer the size for so many bytes.
-    fn resize(&mut self, bytes: usize) {
-        let size = block_bytes(bytes);
-        if size != self.buffer.len() {
-            // Another block, because allocators shrink a block where it is, which frees nothing.
-            let mut buffer = vec![0; size].into_boxed_slice();
-            let kept = size.min(self.buffer.len());
-            buffer[..kept].copy_from_slice(&self.buffer[..kept]);
-            self.buffer = buffer;
-        }
-    }
-}
-
-/// The size of the block that allocators give out for so many bytes: a multiple of 16, and above 128 one of four sizes
-/// between two powers of two.
-fn block_bytes(bytes: usize) -> usize {
-    let step = (1usize << (bytes - 1).ilog2()) / 4;
-    bytes.next_multiple_of(step.max(16))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The sizes of mimalloc up to the longest buffer.
-    #[test]
-    fn buffer_is_a_block_of_the_allocator() {
-        let sizes = [
-            16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
-            1280, 1536, 1792, 2048,
-        ];
-        for bytes in HEADER_BYTES..=MAX_BYTES {
-            let expected = sizes.into_iter().find(|size| *size >= bytes);
-            assert_eq!(Some(block_bytes(bytes)), expected, "{bytes} bytes");
-        }
     }
 }

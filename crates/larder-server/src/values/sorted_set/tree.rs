@@ -1,25 +1,19 @@
 //! The form of a large sorted set: an index of names, and a B+-tree for the order.
 //!
 //! ```text
-//! index: hash of the name ──► handle ──► members: score, name      (packed, 64 KiB chunks)
+//! index: hash of the name ──► handle ──► members: score, name      (slots in 64 KiB chunks)
 //! order: B+-tree of handles, with ranks ───┘
 //! ```
 //!
 //! A lookup by name takes O(1), everything by rank, score or name range O(log n). A member of 16 bytes takes 44 to 48
-//! bytes. A change moves a few thousand entries of the index at most.
+//! bytes. A change moves a few hundred entries of the index at most.
 
-use std::hash::BuildHasher;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::bounds::{Member, precedes};
-use super::index::Index;
-use super::members::{Handle, Members};
-use super::order::Order;
+use super::members::Members;
 use super::packed::Packed;
-
-/// The hasher of names. Its seed is random, so that clients cannot choose names that collide.
-static HASHER: LazyLock<rapidhash::fast::RandomState> = LazyLock::new(rapidhash::fast::RandomState::default);
+use crate::values::table::{Handle, Index, Order, hash_of};
 
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
@@ -30,7 +24,7 @@ pub(super) struct Tree {
 
 impl From<&Packed> for Tree {
     fn from(packed: &Packed) -> Self {
-        let mut tree = Tree { members: Members::default(), index: Index::new(), order: Order::new() };
+        let mut tree = Tree { members: Members::new(), index: Index::new(), order: Order::new() };
         packed.visit(0..packed.len(), false, |name, score| {
             tree.add(name, score);
             true
@@ -86,7 +80,11 @@ impl Tree {
     /// Calls `f` with about `count` members from a cursor on, and returns the next cursor. Zero starts a scan, and ends it
     /// when it is returned.
     pub(super) fn scan(&self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], f64)) -> u64 {
-        self.members.walk(cursor, count, |handle| f(self.members.name(handle), self.members.score(handle)))
+        let hash = |handle| hash_of(self.members.name(handle));
+        self.index.scan(cursor, count, hash, |handle| {
+            let (name, score) = self.members.get(handle);
+            f(name, score);
+        })
     }
 
     /// Adds a member or changes its score. Returns the former score.
@@ -122,7 +120,7 @@ impl Tree {
     }
 
     fn find(&self, name: &[u8]) -> Option<Handle> {
-        self.index.find(HASHER.hash_one(name), |handle| self.members.name(handle) == name)
+        self.index.find(hash_of(name), |handle| self.members.name(handle) == name)
     }
 
     fn rank_of(&self, name: &[u8], score: f64) -> usize {
@@ -133,15 +131,15 @@ impl Tree {
     fn add(&mut self, name: &[u8], score: f64) {
         let handle = self.members.insert(score, name);
         let members = &self.members;
-        self.index.insert(HASHER.hash_one(name), handle, |handle| HASHER.hash_one(members.name(handle)));
+        self.index.insert(hash_of(name), handle, |handle| hash_of(members.name(handle)));
         self.order.insert(handle, |other| precedes(members.get(other), (name, score)));
     }
 
     fn remove_at(&mut self, rank: usize) {
         let handle = self.order.remove(rank);
         let members = &self.members;
-        let hash_of = |handle| HASHER.hash_one(members.name(handle));
-        self.index.remove(hash_of(handle), handle, hash_of);
+        let hash = |handle| hash_of(members.name(handle));
+        self.index.remove(hash(handle), handle, hash);
         self.members.remove(handle);
     }
 }

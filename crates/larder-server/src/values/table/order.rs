@@ -1,12 +1,12 @@
-//! The order of the members of a sorted set: a B+-tree of handles in which each node has the number of handles below it,
-//! so that ranks are found in O(log n) (Donald Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979).
+//! An order of members or fields: a B+-tree of handles in which each node has the number of handles below it, so that
+//! ranks are found in O(log n) (Donald Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979).
 //!
 //! The tree does not know what it orders: callers pass the comparison. A node stores the first handle of each child; it
 //! is the separator.
 
 use std::ops::Range;
 
-use super::members::Handle;
+use super::slots::Handle;
 
 /// The most handles in a leaf: 256 bytes.
 const LEAF: usize = 64;
@@ -14,7 +14,7 @@ const LEAF: usize = 64;
 const CHILDREN: usize = 32;
 
 #[derive(Debug)]
-pub(super) struct Order {
+pub(in crate::values) struct Order {
     root: Node,
     len: usize,
     /// The memory of all nodes.
@@ -36,21 +36,21 @@ struct Child {
 }
 
 impl Order {
-    pub(super) fn new() -> Self {
+    pub(in crate::values) fn new() -> Self {
         Order { root: Node::Leaf(Vec::new()), len: 0, bytes: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::values) fn len(&self) -> usize {
         self.len
     }
 
     /// The memory that was allocated.
-    pub(super) fn bytes_allocated(&self) -> usize {
+    pub(in crate::values) fn bytes_allocated(&self) -> usize {
         self.bytes
     }
 
     /// The number of handles that satisfy `precedes`, which are the first ones.
-    pub(super) fn rank(&self, precedes: impl Fn(Handle) -> bool) -> usize {
+    pub(in crate::values) fn rank(&self, precedes: impl Fn(Handle) -> bool) -> usize {
         let (mut node, mut rank) = (&self.root, 0);
         loop {
             match node {
@@ -68,7 +68,7 @@ impl Order {
     ///
     /// # Panics
     /// If there are not more handles.
-    pub(super) fn get(&self, rank: usize) -> Handle {
+    pub(in crate::values) fn get(&self, rank: usize) -> Handle {
         let (leaf, at) = self.leaf_at(rank);
         leaf[at]
     }
@@ -77,7 +77,12 @@ impl Order {
     ///
     /// # Panics
     /// If there are not as many handles.
-    pub(super) fn visit(&self, ranks: Range<usize>, reversed: bool, mut f: impl FnMut(Handle) -> bool) {
+    pub(in crate::values) fn visit(
+        &self,
+        ranks: Range<usize>,
+        reversed: bool,
+        mut f: impl FnMut(Handle) -> bool,
+    ) {
         let Range { mut start, mut end } = ranks;
         while start < end {
             let goes_on = if reversed {
@@ -98,7 +103,7 @@ impl Order {
     }
 
     /// Adds a handle behind those that satisfy `precedes`.
-    pub(super) fn insert(&mut self, handle: Handle, precedes: impl Fn(Handle) -> bool) {
+    pub(in crate::values) fn insert(&mut self, handle: Handle, precedes: impl Fn(Handle) -> bool) {
         if let Some(right) = self.root.insert(handle, &precedes, &mut self.bytes) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Vec::new()));
             let children = vec![Child::new(left), Child::new(right)];
@@ -112,7 +117,7 @@ impl Order {
     ///
     /// # Panics
     /// If there are not more handles.
-    pub(super) fn remove(&mut self, rank: usize) -> Handle {
+    pub(in crate::values) fn remove(&mut self, rank: usize) -> Handle {
         let handle = self.root.remove(rank, &mut self.bytes);
         self.len -= 1;
         while let Node::Inner(children) = &mut self.root

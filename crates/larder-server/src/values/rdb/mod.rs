@@ -1,20 +1,34 @@
-//! The serialized form of a string that `DUMP` and `RESTORE` exchange with Redis: its snapshot format.
+//! The serialized form of values that `DUMP` and `RESTORE` exchange with Redis: its snapshot format.
 //!
 //! ```text
-//! type, 1 byte: 0 │ length or encoding, value │ version, 2 bytes │ CRC-64 of all before, 8 bytes      little-endian
+//! type, 1 byte │ value │ version, 2 bytes │ CRC-64 of all before, 8 bytes      little-endian
+//! string: length or encoding, bytes
 //! ```
+
+mod hashes;
+mod listpack;
+mod sorted_sets;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use larder_resp::parse_integer;
 
+pub(crate) use hashes::dump_hash;
+use hashes::{HASH, HASH_LISTPACK, HASH_WITH_DEADLINES, read_hash};
+pub(crate) use sorted_sets::dump_sorted_set;
+use sorted_sets::{SORTED_SET, SORTED_SET_LISTPACK, read_sorted_set};
+
+use super::hash::Hash;
 use super::large::{PartialValue, release};
+use super::sorted_set::SortedSet;
 
 /// The version that is written: that of Redis 7.0, which all later ones read.
 const WRITTEN_VERSION: u16 = 10;
-/// The latest version that is read: that of Redis 7.4 and 8.0. Strings have had the same form in all of them.
+/// The latest version of Redis that is read: that of 7.4 and 8.0. Strings have had the same form in all of them.
 const MAX_VERSION: u16 = 12;
+/// The version of Valkey 9, whose numbers are apart from those of Redis.
+const VALKEY_VERSION: u16 = 80;
 const STRING: u8 = 0;
 const CHECKSUM_BYTES: usize = 8;
 /// Version and checksum.
@@ -34,26 +48,55 @@ const LENGTH64: u8 = 0x81;
 pub(crate) enum RdbError {
     /// It is too short, too new, or damaged.
     Checksum,
-    /// It is not a string, or not a valid one.
+    /// It has another type, or is not valid.
     Format,
-    /// The string is longer than the limit.
+    /// The value is longer than the limit.
     TooLong,
+}
+
+/// A value from a payload.
+#[derive(Debug)]
+pub(crate) enum Restored {
+    String(Vec<u8>),
+    /// A long string.
+    Shared(Arc<[u8]>),
+    Hash(Hash),
+    SortedSet(SortedSet),
+}
+
+impl Restored {
+    /// Another owner of a long string.
+    pub(crate) fn shared(&self) -> Option<Arc<[u8]>> {
+        match self {
+            Restored::Shared(value) => Some(Arc::clone(value)),
+            _ => None,
+        }
+    }
 }
 
 /// Serializes a string.
 pub(crate) fn dump(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len() + 20);
     out.push(STRING);
+    write_string(&mut out, value);
+    sealed(out, WRITTEN_VERSION)
+}
+
+fn write_string(out: &mut Vec<u8>, value: &[u8]) {
     match short_integer(value) {
-        Some(number) => write_integer(&mut out, number),
+        Some(number) => write_integer(out, number),
         None => {
-            write_length(&mut out, value.len());
+            write_length(out, value.len());
             out.extend_from_slice(value);
         }
     }
-    let footer = footer(crc64(0, &out));
-    out.extend_from_slice(&footer);
-    out
+}
+
+/// A body with its footer.
+fn sealed(mut body: Vec<u8>, version: u16) -> Vec<u8> {
+    let footer = footer(crc64(0, &body), version);
+    body.extend_from_slice(&footer);
+    body
 }
 
 /// Serializes a long string piece by piece.
@@ -87,33 +130,37 @@ impl LongDump {
 
     /// The payload, after the last piece.
     pub(crate) fn finish(mut self) -> Arc<[u8]> {
-        self.payload.get_mut().push(&footer(self.checksum));
+        self.payload.get_mut().push(&footer(self.checksum, WRITTEN_VERSION));
         self.payload.finish()
     }
 }
 
 /// The version, and the checksum of what is before it and of itself.
-fn footer(before: u64) -> [u8; FOOTER_BYTES] {
+fn footer(before: u64, version: u16) -> [u8; FOOTER_BYTES] {
     let mut footer = [0; FOOTER_BYTES];
-    let (version, checksum) = footer.split_at_mut(2);
-    version.copy_from_slice(&WRITTEN_VERSION.to_le_bytes());
-    checksum.copy_from_slice(&crc64(before, version).to_le_bytes());
+    let (version_place, checksum) = footer.split_at_mut(2);
+    version_place.copy_from_slice(&version.to_le_bytes());
+    checksum.copy_from_slice(&crc64(before, version_place).to_le_bytes());
     footer
 }
 
-/// The string in a payload, of at most this many bytes.
-pub(crate) fn restore(payload: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
+/// The value in a payload, of at most this many bytes.
+pub(crate) fn restore(payload: &[u8], max_bytes: usize) -> Result<Restored, RdbError> {
     restore_verified(verified(payload).ok_or(RdbError::Checksum)?, max_bytes)
 }
 
-/// The string in a payload without version and checksum, which were right.
-fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
+/// The value in a payload without version and checksum, which were right.
+fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Restored, RdbError> {
     let (&kind, rest) = body.split_first().ok_or(RdbError::Format)?;
-    if kind != STRING {
-        return Err(RdbError::Format);
-    }
     let mut input = Input(rest);
-    let value = input.string(max_bytes)?;
+    let value = match kind {
+        STRING => Restored::String(input.string(max_bytes)?),
+        HASH | HASH_LISTPACK | HASH_WITH_DEADLINES => Restored::Hash(read_hash(kind, &mut input, max_bytes)?),
+        SORTED_SET | SORTED_SET_LISTPACK => {
+            Restored::SortedSet(read_sorted_set(kind, &mut input, max_bytes)?)
+        }
+        _ => return Err(RdbError::Format),
+    };
     if input.0.is_empty() { Ok(value) } else { Err(RdbError::Format) }
 }
 
@@ -126,7 +173,9 @@ fn verified(payload: &[u8]) -> Option<&[u8]> {
 /// As [`verified`], of what is before the checksum, if `computed` is its checksum.
 fn verified_by(checked: &[u8], computed: u64, checksum: [u8; CHECKSUM_BYTES]) -> Option<&[u8]> {
     let (body, version) = checked.split_last_chunk()?;
-    (u16::from_le_bytes(*version) <= MAX_VERSION && u64::from_le_bytes(checksum) == computed).then_some(body)
+    let version = u16::from_le_bytes(*version);
+    let is_known = version <= MAX_VERSION || version == VALKEY_VERSION;
+    (is_known && u64::from_le_bytes(checksum) == computed).then_some(body)
 }
 
 /// Checks a long payload piece by piece, and copies the string meanwhile unless it is compressed.
@@ -156,8 +205,9 @@ impl LongRestore {
         }
     }
 
-    /// Checks and copies the next bytes. Returns the string if these were the last ones.
-    pub(crate) fn advance(&mut self, bytes: usize) -> Result<Option<Arc<[u8]>>, RdbError> {
+    /// Checks and copies the next bytes. Returns the value if these were the last ones. What is not a plain string is read
+    /// as a whole then.
+    pub(crate) fn advance(&mut self, bytes: usize) -> Result<Option<Restored>, RdbError> {
         let all = self.payload.len().saturating_sub(CHECKSUM_BYTES);
         let piece = self.checked..all.min(self.checked + bytes);
         self.checksum = crc64(self.checksum, &self.payload[piece.clone()]);
@@ -174,8 +224,11 @@ impl LongRestore {
         let (checked, checksum) = self.payload.split_last_chunk().ok_or(RdbError::Checksum)?;
         let body = verified_by(checked, self.checksum, *checksum).ok_or(RdbError::Checksum)?;
         match self.string {
-            Some(_) => Ok(Some(std::mem::replace(&mut self.value, PartialValue::new(0)).finish())),
-            None => restore_verified(body, self.max_bytes).map(|value| Some(value.into())),
+            Some(_) => {
+                let value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
+                Ok(Some(Restored::Shared(value)))
+            }
+            None => restore_verified(body, self.max_bytes).map(Some),
         }
     }
 
@@ -344,7 +397,7 @@ const fn crc_table() -> [u64; 256] {
 /// A payload with this body, of the version that is written.
 #[cfg(test)]
 pub(crate) fn payload(body: &[u8]) -> Vec<u8> {
-    [body, &footer(crc64(0, body))].concat()
+    sealed(body.to_vec(), WRITTEN_VERSION)
 }
 
 #[cfg(test)]
@@ -352,17 +405,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn bytes(value: Restored) -> Vec<u8> {
+        match value {
+            Restored::String(value) => value,
+            Restored::Shared(value) => value.to_vec(),
+            Restored::Hash(hash) => dump_hash(&hash, i64::MIN),
+            Restored::SortedSet(set) => dump_sorted_set(&set),
+        }
+    }
+
     /// Restores a payload at once and in pieces.
     fn restore(payload: &[u8], max_bytes: usize) -> Result<Vec<u8>, RdbError> {
         let mut pieces = LongRestore::new(&payload.into(), max_bytes);
         let restored = loop {
             match pieces.advance(3) {
                 Ok(None) => {}
-                Ok(Some(value)) => break Ok(value.to_vec()),
+                Ok(Some(value)) => break Ok(bytes(value)),
                 Err(error) => break Err(error),
             }
         };
-        assert_eq!(super::restore(payload, max_bytes), restored);
+        assert_eq!(super::restore(payload, max_bytes).map(bytes), restored);
         restored
     }
 
