@@ -15,8 +15,8 @@ use crate::support::{Client, TestServer, connect_unix, encode};
 
 /// One connection to each server.
 pub(crate) struct Pair {
-    redis: Client<UnixStream>,
-    larder: Client<TcpStream>,
+    pub(crate) redis: Client<UnixStream>,
+    pub(crate) larder: Client<TcpStream>,
 }
 
 impl Pair {
@@ -112,6 +112,10 @@ impl Pair {
     }
 }
 
+/// Commands whose replies have their parts in any order.
+pub(crate) const UNORDERED: [&str; 9] =
+    ["KEYS", "HKEYS", "HVALS", "SMEMBERS", "SUNION", "SINTER", "SDIFF", "SPOP", "SRANDMEMBER"];
+
 /// Sorts the reply if its order is unspecified, and removes the name that this server adds to an error.
 fn normalized(command: &[String], reply: Frame) -> Frame {
     match reply {
@@ -122,7 +126,7 @@ fn normalized(command: &[String], reply: Frame) -> Frame {
             }
             _ => text,
         }),
-        Frame::Array(mut keys) if ["KEYS", "HKEYS", "HVALS"].contains(&command[0].as_str()) => {
+        Frame::Array(mut keys) if UNORDERED.contains(&command[0].as_str()) => {
             keys.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
             Frame::Array(keys)
         }
@@ -133,9 +137,19 @@ fn normalized(command: &[String], reply: Frame) -> Frame {
             fields.sort_by_key(|field| format!("{field:?}"));
             Frame::Array(fields.concat())
         }
+        Frame::Set(mut members) if UNORDERED.contains(&command[0].as_str()) => {
+            members.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
+            Frame::Set(members)
+        }
         Frame::Map(mut fields) if command[0] == "HGETALL" => {
             fields.sort_by_key(|field| format!("{field:?}"));
             Frame::Map(fields)
+        }
+        Frame::Array(mut parts) if command[0] == "SSCAN" => {
+            if let Some(Frame::Array(members)) = parts.last_mut() {
+                members.sort_by(|a, b| a.as_bytes().cmp(&b.as_bytes()));
+            }
+            Frame::Array(parts)
         }
         Frame::Array(mut parts) if ["HSCAN", "ZSCAN"].contains(&command[0].as_str()) => {
             if let Some(Frame::Array(members)) = parts.last_mut() {

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::differential::{Pair, requests, words};
 use crate::support::TestServer;
-use crate::{hashes, sorted_sets};
+use crate::{hashes, lists, sets, sorted_sets};
 
 /// A command and the number of its events, each in two channels.
 const EVENTS: &[(&str, usize)] = &[
@@ -150,8 +150,14 @@ fn random_commands_have_equal_events() {
     other.call(&words("CONFIG SET notify-keyspace-events KEA"));
     subscriber.call(&words("PSUBSCRIBE __key*__:*"));
     let pairs = RefCell::new([subscriber, other]);
-    let commands = prop_oneof![requests(), hashes::requests(), sorted_sets::requests()]
-        .prop_filter("the events differ from those of Redis", |command| has_equal_events(command));
+    let commands = prop_oneof![
+        requests(),
+        hashes::requests(),
+        lists::requests(),
+        sets::requests(),
+        sorted_sets::requests()
+    ]
+    .prop_filter("the events differ from those of Redis", |command| has_equal_events(command));
     let mut runner =
         TestRunner::new(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() });
     let outcome = runner.run(&vec(commands, 1..60), |commands| {

@@ -21,6 +21,8 @@ enum Feature {
     Counters,
     SortedSets,
     Hashes,
+    Lists,
+    Sets,
     HyperLogLogs,
     Keys,
     Serialized,
@@ -35,7 +37,8 @@ enum Feature {
 
 use Feature::*;
 
-const FAMILIES: [Feature; 8] = [Strings, Bits, Counters, SortedSets, Hashes, HyperLogLogs, Keys, Serialized];
+const FAMILIES: [Feature; 10] =
+    [Strings, Bits, Counters, SortedSets, Hashes, Lists, Sets, HyperLogLogs, Keys, Serialized];
 const OTHERS: [Feature; 5] = [Large, Transaction, Script, Tracking, Eviction];
 const LARGE_BYTES: usize = 1_100_000;
 const ROUNDS: usize = 1_200;
@@ -107,6 +110,23 @@ fn command(random: &mut Random) -> Command {
             "HMGET m{1} f0 f1 f2",
             "HSTRLEN m{1} f{2}",
             "COPY m{1} m{2} REPLACE",
+        ]),
+        Lists => random.of(&[
+            "RPUSH l{1} {text} {text}",
+            "LPUSH l{1} {text}",
+            "LMOVE l{1} l{2} RIGHT LEFT",
+            "LPOP l{1} 2",
+            "LRANGE l{1} 0 -1",
+            "LSET l{1} 0 {text}",
+            "LREM l{1} 1 {text}",
+        ]),
+        Sets => random.of(&[
+            "SADD t{1} {text} m{2}",
+            "SREM t{1} m{2}",
+            "SMOVE t{1} t{2} m{2}",
+            "SINTERSTORE t{1} t0 t{2}",
+            "SISMEMBER t{1} m{2}",
+            "SCARD t{1}",
         ]),
         HyperLogLogs => random.of(&["PFADD h{1} {text}", "PFCOUNT h{1} h{2}", "PFMERGE h{1} h{2}"]),
         Keys => random.of(&[
@@ -197,12 +217,14 @@ impl Request {
 }
 
 /// All keys that are used, and what tells whether the value of each has changed.
-const KEYS: [(&str, &[&str]); 6] = [
+const KEYS: [(&str, &[&str]); 8] = [
     ("s", &["STRLEN", "BITCOUNT"]),
     ("n", &["STRLEN", "BITCOUNT"]),
     ("f", &["STRLEN", "BITCOUNT"]),
     ("z", &["ZCARD"]),
     ("m", &["HLEN", "HVALS"]),
+    ("l", &["LLEN"]),
+    ("t", &["SCARD"]),
     ("h", &["STRLEN"]),
 ];
 

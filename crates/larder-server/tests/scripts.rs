@@ -7,7 +7,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner}
 use crate::differential::{Pair, SEQUENCE, requests, words};
 use crate::support::TestServer;
 use crate::transactions::is_comparable;
-use crate::{hashes, sorted_sets};
+use crate::{hashes, lists, sets, sorted_sets};
 
 /// Values and errors of scripts, of `redis` functions and of `SCRIPT`.
 const REQUESTS: &[&[&str]] = &[
@@ -461,8 +461,13 @@ fn each_command_gets_the_same_reply_in_a_script() {
     let server = TestServer::start();
     let mut pair = Pair::connect(&redis, &server);
     pair.call(&words("FLUSHALL"));
-    let commands =
-        SEQUENCE.iter().chain(hashes::SEQUENCE).chain(sorted_sets::SEQUENCE).map(|line| words(line));
+    let lines = SEQUENCE
+        .iter()
+        .chain(hashes::SEQUENCE)
+        .chain(lists::SEQUENCE)
+        .chain(sets::ordered())
+        ;
+    let commands = lines.chain(sorted_sets::SEQUENCE).map(|line| words(line));
     let commands = commands.filter(|command| is_comparable(command) && is_in_both(command));
     let differences: Vec<String> =
         commands.filter_map(|command| pair.compare(&executed(&command)).err()).collect();

@@ -211,17 +211,14 @@ fn deadlines_of_fields_go_to_valkey_and_back() {
 }
 
 #[test]
-fn other_types_are_bad_data() {
+fn stream_is_bad_data() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     let (mut redis, mut larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
-    for create in ["RPUSH k a", "SADD k a", "SADD k 1", "XADD k * a b"] {
-        redis.call(&["DEL", "k"]);
-        redis.call(&create.split(' ').collect::<Vec<_>>());
-        let reply = redis.call(&["DUMP", "k"]);
-        let words: [&[u8]; 4] = [b"RESTORE", b"to", b"0", reply.as_bytes().expect("a payload")];
-        assert_eq!(larder.call(&words), Frame::Error("ERR Bad data format".into()), "{create}");
-    }
+    redis.call(&["XADD", "k", "*", "a", "b"]);
+    let reply = redis.call(&["DUMP", "k"]);
+    let words: [&[u8]; 4] = [b"RESTORE", b"to", b"0", reply.as_bytes().expect("a payload")];
+    assert_eq!(larder.call(&words), Frame::Error("ERR Bad data format".into()));
 }
 
 #[test]

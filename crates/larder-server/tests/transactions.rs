@@ -10,7 +10,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner}
 
 use crate::differential::{Pair, SEQUENCE, requests, words};
 use crate::support::{Client, TestServer, encode};
-use crate::{hashes, sorted_sets};
+use crate::{hashes, lists, sets, sorted_sets};
 
 const SEQUENCE_OF_TRANSACTIONS: &[&str] = &[
     "EXEC",
@@ -164,8 +164,15 @@ fn each_command_gets_the_same_reply_in_a_transaction() {
     let mut pair = Pair::connect(&redis, &server);
     pair.call(&words("FLUSHALL"));
     let mut differences = Vec::new();
-    let lines = SEQUENCE.iter().chain(hashes::SEQUENCE).chain(sorted_sets::SEQUENCE);
-    for command in lines.map(|line| words(line)).filter(|command| is_comparable(command)) {
+    let lines = SEQUENCE
+        .iter()
+        .chain(hashes::SEQUENCE)
+        .chain(lists::SEQUENCE)
+        .chain(sets::ordered())
+        ;
+    for command in
+        lines.chain(sorted_sets::SEQUENCE).map(|line| words(line)).filter(|command| is_comparable(command))
+    {
         let transaction = [words("MULTI"), command, words("EXEC")];
         differences.extend(transaction.iter().filter_map(|command| pair.compare(command).err()));
     }

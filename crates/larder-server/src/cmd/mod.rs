@@ -1,7 +1,7 @@
 //! The commands: one table, a room for each group of commands, and what all of them use.
 //!
 //! ```text
-//! dispatch ─► table ─► strings, keys, hash, zset, connection, admin, cluster ─► context ─► session ─► queue, tracking
+//! dispatch ─► table ─► strings, keys, hash, list, set, zset, connection, admin, cluster ─► context ─► session ─► queue, tracking
 //!    ▲          │                                                         └─► the work of long commands: slices
 //!    └──────────┴── atomic: transactions and scripts dispatch commands themselves
 //! ```
@@ -21,10 +21,12 @@ mod hash;
 mod help;
 mod keys;
 mod options;
+mod list;
 mod queue;
 mod sample;
 mod session;
 mod slices;
+mod set;
 mod strings;
 mod table;
 #[cfg(test)]

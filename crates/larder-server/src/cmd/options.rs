@@ -1,5 +1,7 @@
 //! Options that several commands share.
 
+use std::ops::Range;
+
 use larder_glob::Pattern;
 use larder_resp::{Args, parse_integer};
 
@@ -88,6 +90,54 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, CommandError> {
     parse_integer(text).ok_or(CommandError::NotInteger)
 }
 
+/// A number that must not be negative.
+pub(super) fn count(text: &[u8]) -> Result<usize, CommandError> {
+    let count = parse_integer(text).and_then(|count| usize::try_from(count).ok());
+    count.ok_or(CommandError::Fixed("ERR value is out of range, must be positive"))
+}
+
+/// A number from one on, or this error.
+pub(super) fn positive(text: &[u8], error: &'static str) -> Result<usize, CommandError> {
+    let number = parse_integer(text).and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| *number > 0).ok_or(CommandError::Fixed(error))
+}
+
+/// The indices from `start` to `end` inclusive of so many elements. Negative ones count from the end.
+pub(super) fn index_range(start: i64, end: i64, len: usize) -> Range<usize> {
+    let from_start = |index: i64| if index < 0 { index.saturating_add(len as i64) } else { index };
+    let (start, end) = (from_start(start).max(0), from_start(end).min(len as i64 - 1));
+    if start > end { 0..0 } else { start as usize..end as usize + 1 }
+}
+
+/// The arguments of `LMPOP` and `ZMPOP`.
+pub(super) struct MultiPop<'a> {
+    pub(super) names: Vec<&'a [u8]>,
+    /// From which end members are taken.
+    pub(super) word: &'a [u8],
+    /// The most members.
+    pub(super) count: usize,
+}
+
+impl<'a> MultiPop<'a> {
+    /// Parses the number of keys and what follows it.
+    pub(super) fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let key_count = positive(&args[0], "ERR numkeys should be greater than 0")?;
+        let options = args.skip(1usize.saturating_add(key_count).min(args.len()));
+        let word = options.get(0).ok_or(CommandError::Syntax)?;
+        let count = match (options.get(1), options.get(2)) {
+            (None, _) => 1,
+            (Some(word), Some(number)) if word.eq_ignore_ascii_case(b"COUNT") => {
+                positive(number, "ERR count should be greater than 0")?
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+        if options.len() > 3 {
+            return Err(CommandError::Syntax);
+        }
+        Ok(MultiPop { names: args.skip(1).iter().take(key_count).collect(), word, count })
+    }
+}
+
 /// Members that a scan visits without `COUNT`.
 const DEFAULT_COUNT: usize = 10;
 
@@ -125,5 +175,27 @@ impl MemberScan {
             }
         }
         Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_clamped() {
+        for (start, end, expected) in [
+            (0, -1, 0..5),
+            (1, 3, 1..4),
+            (-2, -1, 3..5),
+            (-100, 100, 0..5),
+            (3, 1, 0..0),
+            (5, 9, 0..0),
+            (0, -6, 0..0),
+            (i64::MIN, i64::MAX, 0..5),
+        ] {
+            assert_eq!(index_range(start, end, 5), expected, "{start} {end}");
+        }
+        assert_eq!(index_range(0, -1, 0), 0..0);
     }
 }

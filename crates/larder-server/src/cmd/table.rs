@@ -7,8 +7,8 @@ use super::atomic::{script, transaction};
 use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan};
-use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set};
-use super::{Context, Outcome, hash, zset};
+use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set as strings_set};
+use super::{Context, Outcome, hash, list, set, zset};
 use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
 
 /// A command: what it is, and the function that executes it.
@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 158;
+const COUNT: usize = 192;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -61,7 +61,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (get::getdel, C::new("getdel", 2, "6.2.0", "Returns a value and removes its key.").updates_string().fast().one_key().access(Access::TAKEN)),
     (get::getex, C::new("getex", -2, "6.2.0", "Returns a value and sets or removes its deadline.").updates_string().fast().one_key()),
     (get::getrange, C::new("getrange", 4, "2.4.0", "Returns part of a value.").reads_string().one_key()),
-    (set::getset, C::new("getset", 3, "1.0.0", "Stores a value and returns the former value.").writes_string().fast().one_key().event("set")),
+    (strings_set::getset, C::new("getset", 3, "1.0.0", "Stores a value and returns the former value.").writes_string().fast().one_key().event("set")),
     (hash::edit::hdel, C::new("hdel", -3, "2.0.0", "Removes fields from a hash.").updates_hash().fast().one_key().access(Access::REDUCED)),
     (handshake::hello, C::new("hello", -1, "6.0.0", "Chooses the protocol version; may authenticate and name the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
     (hash::read::hexists, C::new("hexists", 3, "2.0.0", "Returns whether a hash has a field.").reads_hash().fast().one_key().access(Access::EXAMINED)),
@@ -96,6 +96,19 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (counter::incrbyfloat, C::new("incrbyfloat", 3, "2.6.0", "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key()),
     (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().loading().flag(Flags::ANY_KEYS)),
     (scan::keys, C::new("keys", 2, "1.0.0", "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
+    (list::read::lindex, C::new("lindex", 3, "1.0.0", "Returns an element by its index.").reads_list().one_key()),
+    (list::edit::linsert, C::new("linsert", 5, "2.2.0", "Puts an element before or behind another one.").writes_list().one_key().access(Access::INSERTED)),
+    (list::read::llen, C::new("llen", 2, "1.0.0", "Returns the number of elements.").reads_list().fast().one_key().access(Access::EXAMINED)),
+    (list::transfer::lmove, C::new("lmove", 5, "6.2.0", "Takes an element from an end of a list, and puts it at an end of another.").writes_list().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
+    (list::pop::lmpop, C::new("lmpop", -4, "7.0.0", "Takes elements from the first list that has some.").updates_list().numkeys(1).access(Access::TAKEN)),
+    (list::pop::lpop, list::pop::LPOP),
+    (list::read::lpos, C::new("lpos", -3, "6.0.6", "Returns the indices of equal elements.").reads_list().one_key()),
+    (list::push::lpush, list::push::LPUSH),
+    (list::push::lpushx, C::new("lpushx", -3, "2.2.0", "Puts elements before the first one of a list that exists.").writes_list().fast().one_key().access(Access::INSERTED).event("lpush")),
+    (list::read::lrange, C::new("lrange", 4, "1.0.0", "Returns elements by their indices.").reads_list().one_key()),
+    (list::edit::lrem, C::new("lrem", 4, "1.0.0", "Removes equal elements.").updates_list().one_key().access(Access::REDUCED)),
+    (list::edit::lset, C::new("lset", 4, "1.0.0", "Replaces an element.").writes_list().one_key().access(Access::UPDATED)),
+    (list::edit::ltrim, C::new("ltrim", 4, "1.0.0", "Removes all elements but these.").updates_list().one_key().access(Access::REDUCED)),
     (object::memory, C::new("memory", -2, "4.0.0", "Returns the memory that an entry needs.").server().flag(Flags::ANY_KEYS).access(Access::EXAMINED).subcommands(&["help", "usage"]).keyed_subcommands(&["usage"])),
     (multi_key::mget, C::new("mget", -2, "1.0.0", "Returns several values.").reads_string().fast().keys(1, -1, 1)),
     (rename::move_key, C::new("move", 3, "1.0.0", "Moves a key to another database.").writes_key().fast().one_key().flag(Flags::ANY_KEYS).event("move_to").removal_event("move_from")),
@@ -111,7 +124,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (hyperloglog::pfcount, C::new("pfcount", -2, "2.8.9", "Estimates the number of different elements of HyperLogLogs.").reads_string().hyperloglog().keys(1, -1, 1).flag(Flags::MAY_WRITE).access(Access::READ_AND_KEPT).flag(Flags::EDITS_SILENTLY)),
     (hyperloglog::pfmerge, C::new("pfmerge", -2, "2.8.9", "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1).accesses(Access::READ_AND_INSERTED, Access::READ).event("pfadd")),
     (basic::ping, C::new("ping", -1, "1.0.0", "Returns PONG, or its argument.").connection().fast().flag(Flags::FOR_SUBSCRIBERS)),
-    (set::psetex, C::new("psetex", 4, "2.6.0", "Stores a value with a time to live in milliseconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
+    (strings_set::psetex, C::new("psetex", 4, "2.6.0", "Stores a value with a time to live in milliseconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
     (pubsub::psubscribe, C::new("psubscribe", -2, "2.0.0", "Subscribes to channels that match patterns.").subscribes().loading().no_script()),
     (expire::pttl, C::new("pttl", 2, "2.6.0", "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key()),
     (pubsub::publish, C::new("publish", 3, "2.0.0", "Sends a message to a channel.").pubsub().fast().loading().flag(Flags::MAY_WRITE)),
@@ -126,19 +139,40 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
     (dump::restore, C::new("restore", -4, "2.6.0", "Stores a value that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key().access(Access::REPLACED).flag(Flags::REMOVES_FORMER)),
     (server::role, C::new("role", 1, "2.8.12", "Returns the replication role: always master, without replicas.").server().fast().loading().no_script()),
+    (list::pop::rpop, list::pop::RPOP),
+    (list::transfer::rpoplpush, C::new("rpoplpush", 3, "1.2.0", "Takes the last element of a list, and puts it before the first one of another.").writes_list().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
+    (list::push::rpush, list::push::RPUSH),
+    (list::push::rpushx, C::new("rpushx", -3, "2.2.0", "Puts elements behind the last one of a list that exists.").writes_list().fast().one_key().access(Access::INSERTED).event("rpush")),
+    (set::edit::sadd, set::edit::SADD),
     (scan::scan, C::new("scan", -2, "2.8.0", "Iterates over the keys in batches.").reads_key().flag(Flags::ANY_KEYS)),
+    (set::read::scard, C::new("scard", 2, "1.0.0", "Returns the number of members.").reads_set().fast().one_key().access(Access::EXAMINED)),
     (script::script, C::new("script", -2, "2.6.0", "Loads, lists and removes scripts.").scripting().no_script().subcommands(&["debug", "exists", "flush", "help", "kill", "load"])),
+    (set::combine::sdiff, C::new("sdiff", -2, "1.0.0", "Returns the members of the first set that are in no other.").reads_set().keys(1, -1, 1)),
+    (set::combine::sdiffstore, C::new("sdiffstore", -3, "1.0.0", "Stores the members of the first set that are in no other.").writes_set().keys(1, -1, 1).accesses(Access::REPLACED, Access::READ)),
     (basic::select, C::new("select", 2, "1.0.0", "Selects the database.").connection().fast().loading().flag(Flags::SELECTS_DATABASE)),
-    (set::set, C::new("set", -3, "1.0.0", "Stores a value.").writes_string().one_key().flag(Flags::SHORT).flag(Flags::MAY_REPLACE)),
+    (strings_set::set, C::new("set", -3, "1.0.0", "Stores a value.").writes_string().one_key().flag(Flags::SHORT).flag(Flags::MAY_REPLACE)),
     (bits::setbit, C::new("setbit", 4, "2.2.0", "Sets a bit of a string, and returns its former value.").writes_string().bitmap().one_key()),
-    (set::setex, C::new("setex", 4, "2.0.0", "Stores a value with a time to live in seconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
-    (set::setnx, C::new("setnx", 3, "1.0.0", "Stores a value if the key does not exist.").writes_string().fast().one_key().access(Access::CREATED).event("set")),
+    (strings_set::setex, C::new("setex", 4, "2.0.0", "Stores a value with a time to live in seconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
+    (strings_set::setnx, C::new("setnx", 3, "1.0.0", "Stores a value if the key does not exist.").writes_string().fast().one_key().access(Access::CREATED).event("set")),
     (edit::setrange, C::new("setrange", 4, "2.2.0", "Overwrites part of a value; pads with zero bytes.").writes_string().one_key().access(Access::UPDATED)),
+    (set::combine::sinter, C::new("sinter", -2, "1.0.0", "Returns the members that are in all sets.").reads_set().keys(1, -1, 1)),
+    (set::combine::sintercard, C::new("sintercard", -3, "7.0.0", "Counts the members that are in all sets.").reads_set().numkeys(1)),
+    (set::combine::sinterstore, C::new("sinterstore", -3, "1.0.0", "Stores the members that are in all sets.").writes_set().keys(1, -1, 1).accesses(Access::UPDATED, Access::READ)),
+    (set::read::sismember, C::new("sismember", 3, "1.0.0", "Returns whether a set has a member.").reads_set().fast().one_key().access(Access::EXAMINED)),
+    (set::read::smembers, C::new("smembers", 2, "1.0.0", "Returns all members.").reads_set().one_key()),
+    (set::read::smismember, C::new("smismember", -3, "6.2.0", "Returns which of these are members.").reads_set().fast().one_key()),
+    (set::edit::smove, C::new("smove", 4, "1.0.0", "Moves a member to another set.").updates_set().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
+    (set::sample::spop, C::new("spop", -2, "1.0.0", "Takes random members.").updates_set().fast().one_key().access(Access::TAKEN)),
     (pubsub::spublish, C::new("spublish", 3, "7.0.0", "Sends a message to a channel of a shard.").pubsub().fast().loading().one_key().flag(Flags::MAY_WRITE).access(Access::NO_KEY)),
+    (set::sample::srandmember, C::new("srandmember", -2, "1.0.0", "Returns random members.").reads_set().one_key()),
+    (set::edit::srem, set::edit::SREM),
+    (set::read::sscan, C::new("sscan", -3, "2.8.0", "Iterates over the members of a set in batches.").reads_set().one_key()),
     (pubsub::ssubscribe, C::new("ssubscribe", -2, "7.0.0", "Subscribes to channels of shards.").subscribes().loading().keys(1, -1, 1).no_script().access(Access::NO_KEY)),
     (get::strlen, C::new("strlen", 2, "2.2.0", "Returns the length of a value in bytes.").reads_string().fast().one_key().access(Access::EXAMINED)),
     (pubsub::subscribe, C::new("subscribe", -2, "2.0.0", "Subscribes to channels.").subscribes().loading().no_script()),
     (get::getrange, C::new("substr", 4, "1.0.0", "Returns part of a value: the old name of GETRANGE.").reads_string().one_key()),
+    (set::combine::sunion, C::new("sunion", -2, "1.0.0", "Returns the members of all sets.").reads_set().keys(1, -1, 1)),
+    (set::combine::sunionstore, C::new("sunionstore", -3, "1.0.0", "Stores the members of all sets.").writes_set().keys(1, -1, 1).accesses(Access::REPLACED, Access::READ)),
     (pubsub::sunsubscribe, C::new("sunsubscribe", -1, "7.0.0", "Ends subscriptions of channels of shards.").subscribes().loading().keys(1, -1, 1).no_script().access(Access::NO_KEY)),
     (server::time, C::new("time", 1, "2.6.0", "Returns Unix time in seconds and microseconds.").server().fast().loading()),
     (multi_key::touch, C::new("touch", -2, "3.2.1", "Counts the keys that exist; this counts as a use of them.").reads_key().fast().keys(1, -1, 1).access(Access::EXAMINED)),
@@ -161,8 +195,8 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (zset::read::zlexcount, C::new("zlexcount", 4, "2.8.9", "Counts the members with names in a range.").reads_zset().fast().one_key()),
     (zset::pop::zmpop, C::new("zmpop", -4, "7.0.0", "Removes and returns members of the first sorted set that has any.").updates_zset().numkeys(1).access(Access::TAKEN)),
     (zset::read::zmscore, C::new("zmscore", -3, "6.2.0", "Returns the scores of members.").reads_zset().fast().one_key()),
-    (zset::pop::zpopmax, C::new("zpopmax", -2, "5.0.0", "Removes and returns the members with the highest scores.").updates_zset().fast().one_key().access(Access::TAKEN)),
-    (zset::pop::zpopmin, C::new("zpopmin", -2, "5.0.0", "Removes and returns the members with the lowest scores.").updates_zset().fast().one_key().access(Access::TAKEN)),
+    (zset::pop::zpopmax, zset::pop::ZPOPMAX),
+    (zset::pop::zpopmin, zset::pop::ZPOPMIN),
     (zset::sample::zrandmember, C::new("zrandmember", -2, "6.2.0", "Returns random members of a sorted set.").reads_zset().one_key()),
     (zset::range::zrange, C::new("zrange", -4, "1.2.0", "Returns the members in a range of ranks, scores or names.").reads_zset().one_key()),
     (zset::range::zrangebylex, C::new("zrangebylex", -4, "2.8.9", "Returns the members with names in a range.").reads_zset().one_key()),

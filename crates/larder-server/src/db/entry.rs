@@ -5,11 +5,11 @@ use std::sync::Arc;
 use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
 use super::clock::{Expiry, ServerClock};
+use super::collections::Collection;
 use super::object::{Object, WrongType};
 use super::record::{Record, is_value_of};
 use crate::values::hash::Hash;
 use crate::values::large::{self, LARGE_BYTES};
-use crate::values::sorted_set::SortedSet;
 
 /// An entry while its shard is locked. Commands must use it only briefly.
 pub(crate) struct Entry<'a> {
@@ -35,11 +35,11 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The value, if it is a sorted set. Return [`EntryOp::Edited`] after a change.
-    pub(super) fn into_sorted_set(self) -> Result<&'a mut SortedSet, WrongType> {
+    /// The value, if it is of this type. Return [`EntryOp::Edited`] after a change.
+    pub(super) fn into_collection<C: Collection>(self) -> Result<&'a mut C, WrongType> {
         match self.entry.into_value_mut() {
-            raw::ValueMut::Object(Object::SortedSet(set)) => Ok(set),
-            _ => Err(WrongType),
+            raw::ValueMut::Object(object) => C::of_mut(object).ok_or(WrongType),
+            raw::ValueMut::Bytes(_) => Err(WrongType),
         }
     }
 

@@ -7,6 +7,7 @@ use super::entry::{Entry, EntryOp, EntryState};
 use super::held::{self, HeldLocks, KeyLocks};
 use super::record::charge;
 use super::{Database, Expiry, OutOfMemory, Record, Store, WrongType};
+use crate::observers::Origin;
 
 /// Some keys, which nobody else can read or change until this is dropped. Removed entries are freed after that.
 pub(crate) struct LockedKeys<'a> {
@@ -58,6 +59,11 @@ impl<'a> Database<'a> {
 }
 
 impl LockedKeys<'_> {
+    /// Tells observers of further changes as those of this origin.
+    pub(crate) fn tell_as(&mut self, origin: Origin) {
+        self.database = self.database.used_by(origin);
+    }
+
     fn held(&self) -> &dyn HeldLocks {
         match &self.locks {
             Locks::Own(locks) => locks,

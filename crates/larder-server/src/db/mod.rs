@@ -1,10 +1,10 @@
-//! The keyspace: sixteen databases of strings, hashes and sorted sets with deadlines, bounded by bytes.
+//! The keyspace: sixteen databases of strings, hashes, lists and sorted sets with deadlines, bounded by bytes.
 //!
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.
 //!
 //! - `store`: the keyspace as a whole; `database`: one of the sixteen, which commands use; `clock`: its times.
-//! - `record`, `object`, `sorted_sets`, `hashes`: an entry and its value as the engine keeps them; `entry`: as a command sees
+//! - `record`, `object`, `collections`, `hashes`: an entry and its value as the engine keeps them; `entry`: as a command sees
 //!   it.
 //! - `locked`, `held`: several keys at once, and operations on keys whose shards are locked; `undo`: locks whose changes can be
 //!   undone, for scripts.
@@ -14,6 +14,7 @@
 
 mod changes;
 mod clock;
+pub(crate) mod collections;
 mod database;
 mod entry;
 mod hashes;
@@ -26,7 +27,6 @@ mod object;
 mod policy;
 mod record;
 mod room;
-pub(crate) mod sorted_sets;
 mod store;
 #[cfg(feature = "scripts")]
 mod undo;

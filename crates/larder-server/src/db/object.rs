@@ -4,6 +4,8 @@ use larder_engine::raw::{Record, Value};
 use larder_resp::parse_integer;
 
 use crate::values::hash::Hash;
+use crate::values::list::List;
+use crate::values::set::Set;
 use crate::values::sorted_set::SortedSet;
 
 /// Redis stores strings up to this length in one block with their key's record.
@@ -13,6 +15,8 @@ const MAX_EMBEDDED_BYTES: usize = 44;
 #[derive(Clone, Debug)]
 pub(crate) enum Object {
     Hash(Hash),
+    List(List),
+    Set(Set),
     SortedSet(SortedSet),
 }
 
@@ -21,6 +25,8 @@ pub(crate) enum Object {
 #[derive(Debug)]
 pub(super) enum Journal {
     Hash(Box<crate::values::hash::Journal>),
+    List(Box<crate::values::list::Journal>),
+    Set(Box<crate::values::hash::Journal>),
     SortedSet(Box<crate::values::sorted_set::Journal>),
 }
 
@@ -37,6 +43,8 @@ impl Object {
     pub(super) fn bytes_allocated(&self) -> usize {
         match self {
             Object::Hash(hash) => hash.bytes_allocated() + OBJECT_BYTES - size_of::<Hash>(),
+            Object::List(list) => list.bytes_allocated() + OBJECT_BYTES - size_of::<List>(),
+            Object::Set(set) => set.bytes_allocated() + OBJECT_BYTES - size_of::<Set>(),
             Object::SortedSet(set) => set.bytes_allocated(),
         }
     }
@@ -48,6 +56,8 @@ impl Object {
     pub(super) fn start_journal(&mut self) {
         match self {
             Object::Hash(hash) => hash.start_journal(),
+            Object::List(list) => list.start_journal(),
+            Object::Set(set) => set.start_journal(),
             Object::SortedSet(set) => set.start_journal(),
         }
     }
@@ -56,6 +66,8 @@ impl Object {
     pub(super) fn take_journal(&mut self) -> Option<Journal> {
         let journal = match self {
             Object::Hash(hash) => Journal::Hash(hash.take_journal()?),
+            Object::List(list) => Journal::List(list.take_journal()?),
+            Object::Set(set) => Journal::Set(set.take_journal()?),
             Object::SortedSet(set) => Journal::SortedSet(set.take_journal()?),
         };
         Some(journal).filter(|journal| !journal.is_empty())
@@ -65,6 +77,8 @@ impl Object {
     pub(super) fn undo(&mut self, journal: &Journal) {
         match (self, journal) {
             (Object::Hash(hash), Journal::Hash(journal)) => hash.undo(journal),
+            (Object::List(list), Journal::List(journal)) => list.undo(journal),
+            (Object::Set(set), Journal::Set(journal)) => set.undo(journal),
             (Object::SortedSet(set), Journal::SortedSet(journal)) => set.undo(journal),
             _ => debug_assert!(false, "a journal belongs to its object"),
         }
@@ -76,6 +90,8 @@ impl Journal {
     fn is_empty(&self) -> bool {
         match self {
             Journal::Hash(journal) => journal.is_empty(),
+            Journal::List(journal) => journal.is_empty(),
+            Journal::Set(journal) => journal.is_empty(),
             Journal::SortedSet(journal) => journal.is_empty(),
         }
     }
@@ -84,6 +100,8 @@ impl Journal {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Journal::Hash(journal) => journal.bytes(),
+            Journal::List(journal) => journal.bytes(),
+            Journal::Set(journal) => journal.bytes(),
             Journal::SortedSet(journal) => journal.bytes(),
         }
     }
@@ -94,6 +112,8 @@ pub(crate) fn type_name(record: &Record<Object>) -> &'static str {
     match record.value() {
         Value::Bytes(_) => "string",
         Value::Object(Object::Hash(_)) => "hash",
+        Value::Object(Object::List(_)) => "list",
+        Value::Object(Object::Set(_)) => "set",
         Value::Object(Object::SortedSet(_)) => "zset",
     }
 }
@@ -106,6 +126,9 @@ pub(crate) fn encoding(record: &Record<Object>) -> &'static str {
         Value::Bytes(_) => "raw",
         Value::Object(Object::Hash(hash)) if hash.is_packed() => "listpack",
         Value::Object(Object::Hash(_)) => "hashtable",
+        Value::Object(Object::List(_)) => "quicklist",
+        Value::Object(Object::Set(set)) if set.has_few_integers() => "intset",
+        Value::Object(Object::Set(_)) => "hashtable",
         Value::Object(Object::SortedSet(set)) if set.is_packed() => "listpack",
         Value::Object(Object::SortedSet(_)) => "skiplist",
     }

@@ -361,7 +361,7 @@ impl HeldLocks for UndoableLocks<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::{Database, Expiry, Store, sorted_sets};
+    use crate::db::{Database, Expiry, Store, collections};
     use crate::observers::FieldEvents;
     use crate::values::hash::{Field, Hash};
 
@@ -441,7 +441,7 @@ mod tests {
         }
         let name = b"set 6";
         let _ = db.lock([&name[..]]).put(
-            sorted_sets::record(db.key(name), crate::values::sorted_set::SortedSet::new()),
+            collections::record(db.key(name), crate::values::sorted_set::SortedSet::new()),
             Expiry::Never,
         );
         for index in 0..100 {

@@ -201,6 +201,8 @@ fn class_of(group: &str) -> u8 {
         "generic" => b'g',
         "sorted-set" => b'z',
         "hash" => b'h',
+        "list" => b'l',
+        "set" => b's',
         _ => b'$',
     }
 }

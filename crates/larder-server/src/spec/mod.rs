@@ -160,6 +160,42 @@ impl CommandSpec {
         self.flag(Flags::WRITE)
     }
 
+    /// Reads a list.
+    pub(crate) const fn reads_list(mut self) -> Self {
+        self.group = "list";
+        self.flag(Flags::READONLY)
+    }
+
+    /// Writes a list and may need memory.
+    pub(crate) const fn writes_list(mut self) -> Self {
+        self.group = "list";
+        self.flag(Flags::WRITE).flag(Flags::DENYOOM).flag(Flags::GROWS_IN_PLACE)
+    }
+
+    /// Removes elements of a list and needs no memory.
+    pub(crate) const fn updates_list(mut self) -> Self {
+        self.group = "list";
+        self.flag(Flags::WRITE).flag(Flags::REMOVES_MEMBERS)
+    }
+
+    /// Reads a set.
+    pub(crate) const fn reads_set(mut self) -> Self {
+        self.group = "set";
+        self.flag(Flags::READONLY)
+    }
+
+    /// Writes a set and may need memory.
+    pub(crate) const fn writes_set(mut self) -> Self {
+        self.group = "set";
+        self.flag(Flags::WRITE).flag(Flags::DENYOOM).flag(Flags::GROWS_IN_PLACE)
+    }
+
+    /// Removes members of a set and needs no memory.
+    pub(crate) const fn updates_set(mut self) -> Self {
+        self.group = "set";
+        self.flag(Flags::WRITE).flag(Flags::REMOVES_MEMBERS)
+    }
+
     /// Reads a sorted set.
     pub(crate) const fn reads_zset(mut self) -> Self {
         self.group = "sorted-set";

@@ -1,4 +1,4 @@
-//! The values of keys, without the keyspace: hashes, sorted sets, HyperLogLogs, numbers, large strings, and the format in
+//! The values of keys, without the keyspace: hashes, lists, sets, sorted sets, HyperLogLogs, numbers, large strings, and the format in
 //! which Redis serializes values.
 
 #[cfg(test)]
@@ -7,6 +7,8 @@ pub(crate) mod decimal;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod large;
+pub(crate) mod list;
 pub(crate) mod rdb;
+pub(crate) mod set;
 pub(crate) mod sorted_set;
 mod table;

@@ -25,7 +25,9 @@ pub(super) struct Outcome {
     #[serde(default)]
     pub(super) protocol: Option<u8>,
     pub(super) case: String,
-    pub(super) ms: u64,
+    /// For whoever runs a program by hand.
+    #[serde(rename = "ms")]
+    _ms: u64,
     #[serde(default)]
     pub(super) error: Option<String>,
 }

@@ -7,7 +7,7 @@ use crate::cmd::options::integer;
 use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::strings::large_read::{LargeRead, Work};
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::db::{Database, EntryOp, Expiry, Found, Record, sorted_sets};
+use crate::db::{Database, EntryOp, Expiry, Found, Record, collections};
 use crate::values::large::{Building, SLICE_BYTES, release};
 use crate::values::rdb::{self, LongDump, LongRestore, RdbError, Restored};
 
@@ -33,11 +33,13 @@ pub(crate) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn dump_object(cx: &mut Context<'_>, key: &[u8]) -> Outcome {
     let db = cx.db();
     let now = db.now_ms();
-    let found = match db.hash(key, |hash| (hash.len(now) > 0).then(|| rdb::dump_hash(hash, now))) {
-        Ok(found) => found.flatten(),
-        // It changes its type only between two lookups.
-        Err(_) => db.sorted_set(key, rdb::dump_sorted_set)?,
-    };
+    // It changes its type only between two lookups.
+    let found = db
+        .hash(key, |hash| (hash.len(now) > 0).then(|| rdb::dump_hash(hash, now)))
+        .map(Option::flatten)
+        .or_else(|_| db.list(key, rdb::dump_list))
+        .or_else(|_| db.set_members(key, rdb::dump_set))
+        .or_else(|_| db.sorted_set(key, rdb::dump_sorted_set))?;
     cx.count_lookup(key, found.is_some());
     let mut reply = cx.reply();
     match found {
@@ -76,7 +78,9 @@ fn record(db: Database<'_>, name: &[u8], value: Restored) -> Record {
         Restored::String(value) => db.record(name, &[&value]),
         Restored::Shared(value) => Record::with_value(db.key(name), value),
         Restored::Hash(hash) => db.hash_record(name, hash),
-        Restored::SortedSet(set) => sorted_sets::record(db.key(name), set),
+        Restored::List(list) => collections::record(db.key(name), list),
+        Restored::Set(set) => collections::record(db.key(name), set),
+        Restored::SortedSet(set) => collections::record(db.key(name), set),
     }
 }
 

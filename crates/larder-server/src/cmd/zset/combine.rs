@@ -2,9 +2,11 @@
 
 use larder_resp::Args;
 
-use super::{MemberWriter, count};
+use super::MemberWriter;
+use super::source::Source;
+use crate::cmd::options::count;
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::db::{Database, Expiry, LockedKeys, sorted_sets};
+use crate::db::{Database, Expiry, LockedKeys, collections};
 use crate::values::sorted_set::SortedSet;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +74,7 @@ fn store(cx: &mut Context<'_>, args: Args<'_>, operation: Operation, command: &s
     if result.is_empty() {
         locked.remove(to);
     } else {
-        locked.put(sorted_sets::record(to, result), Expiry::Never)?;
+        locked.put(collections::record(to, result), Expiry::Never)?;
     }
     drop(locked);
     cx.integer(members as i64)
@@ -127,7 +129,7 @@ impl<'a> Request<'a> {
     ) -> Result<(SortedSet, Options), CommandError> {
         let mut sizes = Vec::with_capacity(self.names.len());
         for name in &self.names {
-            sizes.push(locked.sorted_set(db.key(name), SortedSet::len)?.unwrap_or(0));
+            sizes.push(Source::read(locked, db.key(name), |set| set.len())?.unwrap_or(0));
         }
         let options = self.options?;
         let mut order: Vec<usize> = (0..sizes.len()).collect();
@@ -138,11 +140,11 @@ impl<'a> Request<'a> {
         let mut result = SortedSet::new();
         for (position, index) in order.into_iter().enumerate() {
             let (key, weight) = (db.key(self.names[index]), options.weights[index]);
-            let combined = locked.sorted_set(key, |set| match self.operation {
-                _ if position == 0 => options.add(&mut result, set, weight),
-                Operation::Union => options.add(&mut result, set, weight),
-                Operation::Intersection => options.intersect(&mut result, set, weight),
-                Operation::Difference => subtract(&mut result, set),
+            let combined = Source::read(locked, key, |set| match self.operation {
+                _ if position == 0 => options.add(&mut result, &set, weight),
+                Operation::Union => options.add(&mut result, &set, weight),
+                Operation::Intersection => options.intersect(&mut result, &set, weight),
+                Operation::Difference => subtract(&mut result, &set),
             })?;
             if combined.is_none() && self.operation == Operation::Intersection {
                 result = SortedSet::new();
@@ -205,16 +207,15 @@ impl Options {
         }
     }
 
-    fn add(&self, result: &mut SortedSet, set: &SortedSet, weight: f64) {
-        set.visit(0..set.len(), false, |name, score| {
+    fn add(&self, result: &mut SortedSet, set: &Source<'_>, weight: f64) {
+        set.visit(|name, score| {
             let score = self.weighted(score, weight);
             let before = result.score(name);
             result.insert(name, before.map_or(score, |before| (self.aggregate)(before, score)));
-            true
         });
     }
 
-    fn intersect(&self, result: &mut SortedSet, set: &SortedSet, weight: f64) {
+    fn intersect(&self, result: &mut SortedSet, set: &Source<'_>, weight: f64) {
         let mut both = SortedSet::new();
         result.visit(0..result.len(), false, |name, before| {
             if let Some(score) = set.score(name) {
@@ -228,12 +229,9 @@ impl Options {
     }
 }
 
-fn subtract(result: &mut SortedSet, set: &SortedSet) {
+fn subtract(result: &mut SortedSet, set: &Source<'_>) {
     if set.len() < result.len() {
-        set.visit(0..set.len(), false, |name, _| {
-            result.remove(name);
-            true
-        });
+        set.visit(|name, _| _ = result.remove(name));
         return;
     }
     let mut rest = SortedSet::new();

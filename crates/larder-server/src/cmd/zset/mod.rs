@@ -7,12 +7,13 @@ pub(super) mod range;
 pub(super) mod read;
 pub(super) mod sample;
 pub(super) mod scan;
+mod source;
 
 use std::ops::Range;
 
 use larder_resp::{Encoder, Protocol, parse_float, parse_integer};
 
-use super::options::integer;
+use super::options::{index_range, integer};
 use super::{CommandError, Context};
 use crate::values::sorted_set::{NameBound, ScoreBound, SortedSet};
 
@@ -59,20 +60,13 @@ impl<'a> MemberRange<'a> {
     fn find(self, set: &SortedSet, reversed: bool) -> Range<usize> {
         match self {
             MemberRange::Ranks(start, end) => {
-                let ranks = clamp(start, end, set.len());
+                let ranks = index_range(start, end, set.len());
                 if reversed { set.len() - ranks.end..set.len() - ranks.start } else { ranks }
             }
             MemberRange::Scores(min, max) => set.ranks_by_score(min, max),
             MemberRange::Names(min, max) => set.ranks_by_name(min, max),
         }
     }
-}
-
-/// The ranks from `start` to `end` inclusive that exist.
-fn clamp(start: i64, end: i64, len: usize) -> Range<usize> {
-    let from_start = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
-    let (start, end) = (from_start(start).max(0), from_start(end).min(len as i64 - 1));
-    if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }
 
 /// A score, after `(` if it lies outside of the range. Nothing is zero, and blanks may precede it, as in Redis.
@@ -93,18 +87,6 @@ fn name_bound(text: &[u8]) -> Option<NameBound<'_>> {
         [b'(', name @ ..] => Some(NameBound::Exclusive(name)),
         _ => None,
     }
-}
-
-/// A number of members that must not be negative.
-fn count(text: &[u8]) -> Result<usize, CommandError> {
-    let count = parse_integer(text).and_then(|count| usize::try_from(count).ok());
-    count.ok_or(CommandError::Fixed("ERR value is out of range, must be positive"))
-}
-
-/// A number from one on, or this error.
-fn positive(text: &[u8], error: &'static str) -> Result<usize, CommandError> {
-    let number = parse_integer(text).and_then(|number| usize::try_from(number).ok());
-    number.filter(|number| *number > 0).ok_or(CommandError::Fixed(error))
 }
 
 /// Writes members into a reply.
@@ -185,22 +167,5 @@ mod tests {
             let bound = score_bound(text.as_bytes()).map(|bound| (bound.score, bound.is_exclusive));
             assert_eq!(bound, expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn ranks_are_clamped() {
-        for (start, end, expected) in [
-            (0, -1, 0..5),
-            (1, 3, 1..4),
-            (-2, -1, 3..5),
-            (-100, 100, 0..5),
-            (3, 1, 0..0),
-            (5, 9, 0..0),
-            (0, -6, 0..0),
-            (i64::MIN, i64::MAX, 0..5),
-        ] {
-            assert_eq!(clamp(start, end, 5), expected, "{start} {end}");
-        }
-        assert_eq!(clamp(0, -1, 0), 0..0);
     }
 }

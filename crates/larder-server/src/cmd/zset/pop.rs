@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use larder_resp::Args;
 
-use super::{MemberWriter, count, positive};
+use super::MemberWriter;
+use crate::cmd::options::{MultiPop, count};
 use crate::cmd::{CommandError, Context, Outcome};
+use crate::spec::{Access, CommandSpec};
 use crate::values::sorted_set::SortedSet;
 
 pub(crate) fn zrem(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -14,6 +16,21 @@ pub(crate) fn zrem(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     cx.integer(removed.unwrap_or(0) as i64)
 }
+
+/// The rows of `ZPOPMIN` and `ZPOPMAX` in the table of commands. Observers are told of the members that blocking commands take in
+/// these names.
+pub(crate) static ZPOPMIN: CommandSpec =
+    CommandSpec::new("zpopmin", -2, "5.0.0", "Takes the members with the lowest scores.")
+        .updates_zset()
+        .fast()
+        .one_key()
+        .access(Access::TAKEN);
+pub(crate) static ZPOPMAX: CommandSpec =
+    CommandSpec::new("zpopmax", -2, "5.0.0", "Takes the members with the highest scores.")
+        .updates_zset()
+        .fast()
+        .one_key()
+        .access(Access::TAKEN);
 
 pub(crate) fn zpopmin(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     pop(cx, args, End::Min)
@@ -67,26 +84,14 @@ fn pop(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 }
 
 pub(crate) fn zmpop(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key_count = positive(&args[1], "ERR numkeys should be greater than 0")?;
-    let options = args.skip(2usize.saturating_add(key_count).min(args.len()));
-    let end = match options.get(0).map(|word| word.to_ascii_uppercase()).as_deref() {
-        Some(b"MIN") => End::Min,
-        Some(b"MAX") => End::Max,
+    let MultiPop { names, word, count: most } = MultiPop::parse(args.skip(1))?;
+    let end = match word.to_ascii_uppercase().as_slice() {
+        b"MIN" => End::Min,
+        b"MAX" => End::Max,
         _ => return Err(CommandError::Syntax),
     };
-    let most = match (options.get(1), options.get(2)) {
-        (None, _) => 1,
-        (Some(word), Some(number)) if word.eq_ignore_ascii_case(b"COUNT") => {
-            positive(number, "ERR count should be greater than 0")?
-        }
-        _ => return Err(CommandError::Syntax),
-    };
-    if options.len() > 3 {
-        return Err(CommandError::Syntax);
-    }
-    let names = || args.skip(2).iter().take(key_count);
-    let (db, mut locked) = cx.lock(names());
-    for name in names() {
+    let (db, mut locked) = cx.lock(names.iter().copied());
+    for name in names {
         let mut writer = MemberWriter::new(cx, true);
         let popped = locked.edit_sorted_set(db.key(name), |set| {
             writer.reply.array(2);

@@ -7,7 +7,7 @@ use larder_resp::Args;
 use super::{MemberRange, MemberWriter};
 use crate::cmd::options::integer;
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::db::{Expiry, sorted_sets};
+use crate::db::{Expiry, collections};
 use crate::values::sorted_set::SortedSet;
 
 /// What the ends of a range are.
@@ -70,7 +70,7 @@ pub(crate) fn zrangestore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let copy = locked.sorted_set(from, |set| copy_range(set, query.find(set), query.reversed))?;
     let members = copy.as_ref().map_or(0, SortedSet::len);
     match copy.filter(|copy| !copy.is_empty()) {
-        Some(copy) => locked.put(sorted_sets::record(to, copy), Expiry::Never)?,
+        Some(copy) => locked.put(collections::record(to, copy), Expiry::Never)?,
         None => _ = locked.remove(to),
     }
     drop(locked);

@@ -113,6 +113,13 @@ impl Hash {
         matches!(self.form, Form::Packed(_))
     }
 
+    /// Takes the form for large hashes.
+    pub(crate) fn outgrow(&mut self) {
+        if let Form::Packed(packed) = &self.form {
+            self.form = Form::Indexed(Box::new(Indexed::from(packed)));
+        }
+    }
+
     /// Calls `f` with the field of this name, if there is one.
     #[inline]
     pub(crate) fn read<R>(&self, name: &[u8], now: i64, f: impl FnOnce(Field<'_>) -> R) -> Option<R> {

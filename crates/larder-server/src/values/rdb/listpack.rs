@@ -42,6 +42,15 @@ impl ListpackWriter {
         self.texts += 1;
     }
 
+    /// The bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.texts == 0
+    }
+
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.push(END);
         let total = self.bytes.len() as u32;

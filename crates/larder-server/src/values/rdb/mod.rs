@@ -7,6 +7,8 @@
 
 mod hashes;
 mod listpack;
+mod lists;
+mod sets;
 mod sorted_sets;
 
 use std::ops::Range;
@@ -16,11 +18,17 @@ use larder_resp::parse_integer;
 
 pub(crate) use hashes::dump_hash;
 use hashes::{HASH, HASH_LISTPACK, HASH_WITH_DEADLINES, read_hash};
+pub(crate) use lists::dump_list;
+use lists::{LIST, LIST_NODES, read_list};
+pub(crate) use sets::dump_set;
+use sets::{SET, SET_INTEGERS, SET_LISTPACK, read_set};
 pub(crate) use sorted_sets::dump_sorted_set;
 use sorted_sets::{SORTED_SET, SORTED_SET_LISTPACK, read_sorted_set};
 
 use super::hash::Hash;
 use super::large::{PartialValue, release};
+use super::list::List;
+use super::set::Set;
 use super::sorted_set::SortedSet;
 
 /// The version that is written: that of Redis 7.0, which all later ones read.
@@ -61,6 +69,8 @@ pub(crate) enum Restored {
     /// A long string.
     Shared(Arc<[u8]>),
     Hash(Hash),
+    List(List),
+    Set(Set),
     SortedSet(SortedSet),
 }
 
@@ -156,6 +166,8 @@ fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Restored, RdbError>
     let value = match kind {
         STRING => Restored::String(input.string(max_bytes)?),
         HASH | HASH_LISTPACK | HASH_WITH_DEADLINES => Restored::Hash(read_hash(kind, &mut input, max_bytes)?),
+        SET | SET_INTEGERS | SET_LISTPACK => Restored::Set(read_set(kind, &mut input, max_bytes)?),
+        LIST | LIST_NODES => Restored::List(read_list(kind, &mut input, max_bytes)?),
         SORTED_SET | SORTED_SET_LISTPACK => {
             Restored::SortedSet(read_sorted_set(kind, &mut input, max_bytes)?)
         }
@@ -410,6 +422,8 @@ mod tests {
             Restored::String(value) => value,
             Restored::Shared(value) => value.to_vec(),
             Restored::Hash(hash) => dump_hash(&hash, i64::MIN),
+            Restored::List(list) => dump_list(&list),
+            Restored::Set(set) => dump_set(&set),
             Restored::SortedSet(set) => dump_sorted_set(&set),
         }
     }

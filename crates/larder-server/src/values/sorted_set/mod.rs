@@ -63,9 +63,11 @@ impl SortedSet {
         each!(&self.form, form => form.len())
     }
 
-    /// A number that is different after a change.
-    pub(crate) fn changes(&self) -> u32 {
-        self.changes
+    /// Calls `f`, and tells whether it has changed the set.
+    pub(crate) fn observe<R>(&mut self, f: impl FnOnce(&mut SortedSet) -> R) -> (bool, R) {
+        let before = self.changes;
+        let result = f(self);
+        (self.changes != before, result)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

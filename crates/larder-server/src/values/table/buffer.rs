@@ -113,7 +113,7 @@ impl Buffer {
 
 /// The size of the block that allocators give out for so many bytes: a multiple of 16, and above 128 one of four sizes
 /// between two powers of two.
-fn block_bytes(bytes: usize) -> usize {
+pub(in crate::values) fn block_bytes(bytes: usize) -> usize {
     let step = (1usize << (bytes - 1).ilog2()) / 4;
     bytes.next_multiple_of(step.max(16))
 }

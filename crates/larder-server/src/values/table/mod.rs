@@ -6,7 +6,7 @@ mod index;
 mod order;
 mod slots;
 
-pub(super) use buffer::{Buffer, HEADER_BYTES};
+pub(super) use buffer::{Buffer, HEADER_BYTES, block_bytes};
 pub(super) use index::{Index, hash_of};
 pub(super) use order::Order;
 pub(super) use slots::{Content, Handle, LENGTH_TAG, Slots, length_bytes, read_length, write_length};
