@@ -1,6 +1,7 @@
 //! The promises of the server, one file each. Add a new test to the file of the promise that it checks:
 //!
 //! - `atomic`: commands on several keys, from several threads;
+//! - `blocking`: commands that wait for members of keys, compared with a real Redis;
 //! - `bitfields`: integers in strings, compared with a real Redis;
 //! - `client_libraries`: client libraries of other languages, with their real packages;
 //! - `clients`: transactions and messages by a client library of the users;
@@ -14,8 +15,8 @@
 //! - `hashes`: hashes, compared with a real Redis;
 //! - `hyperloglogs`: HyperLogLogs, compared with a real Redis byte by byte;
 //! - `large_values`: values above 1 MiB, which are received, edited and sent in pieces;
-//! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
 //! - `lists`: lists, compared with a real Redis;
+//! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
 //! - `notifications`: events of keys;
 //! - `pairs`: random requests in which two features take effect together;
@@ -26,8 +27,8 @@
 //! - `script_sandbox`: scripts that try to leave their sandbox, or to use up a resource;
 //! - `scripts`: scripts in Lua, compared with a real Redis;
 //! - `serialized`: strings that go to a real Redis and come back;
-//! - `shared_tier`: what caches of the crate `larder` rely on;
 //! - `sets`: sets, compared with a real Redis;
+//! - `shared_tier`: what caches of the crate `larder` rely on;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `statistics`: counts and times of commands;
 //! - `tracking`: messages about changed keys, for caches of clients;
@@ -37,6 +38,7 @@
 
 mod atomic;
 mod bitfields;
+mod blocking;
 mod client_libraries;
 mod clients;
 mod cluster;
@@ -49,9 +51,9 @@ mod fuzz;
 mod hashes;
 mod hyperloglogs;
 mod large_values;
+mod lists;
 mod load;
 mod memory;
-mod lists;
 mod notifications;
 mod pairs;
 mod protocol;
@@ -62,9 +64,9 @@ mod script_sandbox;
 mod scripts;
 mod serialized;
 mod server_process;
+mod sets;
 mod shared_tier;
 mod sorted_sets;
-mod sets;
 mod statistics;
 mod support;
 mod tracking;

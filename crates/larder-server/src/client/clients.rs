@@ -23,6 +23,8 @@ pub(crate) enum Message {
     Wake,
     /// The mailbox of this connection is not empty any more.
     Mail(Arc<Client>),
+    /// What this connection has waited for is there.
+    Served(Arc<Client>),
     /// The pause of commands has ended, or a timer has to be set.
     Resume,
     /// Drain and end.
@@ -61,6 +63,8 @@ pub(crate) struct Client {
     /// Bytes of requests and replies that the connection buffers.
     buffered_bytes: AtomicU64,
     mailbox: Mailbox,
+    /// Whether it waits for members of keys.
+    is_waiting: AtomicBool,
     /// Whether the connection has to be closed.
     closing: AtomicBool,
     /// Whether it was closed, and executes nothing more.
@@ -170,6 +174,16 @@ impl Client {
         self.finish_post(self.mailbox.post_invalidation(prefix, name, is_for_channel, limits));
     }
 
+    /// Sets whether it waits for members of keys.
+    pub(crate) fn set_waiting(&self, is_waiting: bool) {
+        self.is_waiting.store(is_waiting, Ordering::Relaxed);
+    }
+
+    /// What the connection has waited for is there: it gets a turn.
+    pub(crate) fn wake(self: &Arc<Self>) {
+        self.clients.inboxes[self.thread()].send(Message::Served(Arc::clone(self)));
+    }
+
     fn finish_post(self: &Arc<Self>, posted: Posted) {
         match posted {
             Posted::Appended { bytes, before, is_first } => {
@@ -269,6 +283,7 @@ impl Client {
         let flags = [
             (self.is_subscriber(), 'P'),
             (self.queued_commands.load(Ordering::Relaxed) >= 0, 'x'),
+            (self.is_waiting.load(Ordering::Relaxed), 'b'),
             (self.redirect.load(Ordering::Relaxed) >= 0, 't'),
             (self.tracks_prefixes.load(Ordering::Relaxed), 'B'),
             (self.address.starts_with('/'), 'U'),
@@ -376,6 +391,7 @@ impl Clients {
             tracks_prefixes: AtomicBool::new(false),
             buffered_bytes: AtomicU64::new(0),
             mailbox: Mailbox::new(),
+            is_waiting: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });

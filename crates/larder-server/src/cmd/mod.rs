@@ -12,6 +12,7 @@
 
 mod admin;
 mod atomic;
+mod blocking;
 mod cluster;
 mod connection;
 mod context;
@@ -20,13 +21,13 @@ mod error;
 mod hash;
 mod help;
 mod keys;
-mod options;
 mod list;
+mod options;
 mod queue;
 mod sample;
 mod session;
-mod slices;
 mod set;
+mod slices;
 mod strings;
 mod table;
 #[cfg(test)]

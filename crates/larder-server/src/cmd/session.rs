@@ -16,6 +16,7 @@ use super::tracking::Tracking;
 use crate::client::{Client, Names};
 use crate::observers::{Subscriptions, Watches};
 use crate::spec::CommandSpec;
+use crate::system::Moment;
 use crate::values::large::LargeReplies;
 
 /// How a command ends the turn of its connection.
@@ -144,6 +145,11 @@ impl Session {
     /// Whether messages of other connections must be in order with the replies.
     pub(crate) fn receives_messages(&self) -> bool {
         self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
+    /// Until when the present command waits for others, if it does.
+    pub(crate) fn waits_until(&self) -> Option<Moment> {
+        self.long_command.as_deref().and_then(LongCommand::waits_until)
     }
 
     /// Whether messages must wait for a reply that is not complete.

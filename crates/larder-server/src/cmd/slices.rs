@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{CommandError, Context, Outcome};
 use crate::db::Database;
+use crate::system::Moment;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
 pub(super) const ENTRIES_PER_SLICE: usize = 1024;
@@ -28,6 +29,11 @@ pub(super) trait SlicedWork: Send + 'static {
     /// The bytes of its values that are not in the store any more: it alone may hold them now.
     fn removed_bytes(&mut self, _: Database<'_>) -> usize {
         0
+    }
+
+    /// Until when it waits for others: it is woken, or goes on then. `None` if it goes on at once.
+    fn waits_until(&self) -> Option<Moment> {
+        None
     }
 
     /// Whether the reply is about a value as it was at the start: messages about later changes must follow it.
@@ -51,6 +57,11 @@ impl LongCommand {
     /// The memory that it holds beside entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.work.bytes() + self.removed_bytes
+    }
+
+    /// Until when it waits for others, if it does.
+    pub(crate) fn waits_until(&self) -> Option<Moment> {
+        self.work.waits_until()
     }
 
     /// Whether messages about later changes must follow its reply.

@@ -8,7 +8,7 @@ use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set as strings_set};
-use super::{Context, Outcome, hash, list, set, zset};
+use super::{Context, Outcome, blocking, hash, list, set, zset};
 use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
 
 /// A command: what it is, and the function that executes it.
@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 192;
+const COUNT: usize = 200;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -31,6 +31,14 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (bitfield::bitfield_ro, C::new("bitfield_ro", -2, "6.0.0", "Reads integers of any width in a string.").reads_string().bitmap().fast().one_key()),
     (bitop::bitop, C::new("bitop", -4, "2.6.0", "Combines strings bit by bit and stores the result.").writes_string().bitmap().keys(2, -1, 1).accesses(Access::REPLACED, Access::READ).event("set")),
     (bits::bitpos, C::new("bitpos", -3, "2.8.7", "Finds the first bit that is set or not set.").reads_string().bitmap().one_key()),
+    (blocking::blmove, C::new("blmove", 6, "6.2.0", "LMOVE that waits for an element.").writes_list().flag(Flags::BLOCKS).no_script().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
+    (blocking::blmpop, C::new("blmpop", -5, "7.0.0", "LMPOP that waits for elements.").updates_list().flag(Flags::BLOCKS).numkeys(2).access(Access::TAKEN)),
+    (blocking::blpop, C::new("blpop", -3, "2.0.0", "Takes the first element of the first list that has one, and waits for one.").updates_list().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
+    (blocking::brpop, C::new("brpop", -3, "2.0.0", "Takes the last element of the first list that has one, and waits for one.").updates_list().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
+    (blocking::brpoplpush, C::new("brpoplpush", 4, "2.2.0", "RPOPLPUSH that waits for an element.").writes_list().flag(Flags::BLOCKS).no_script().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
+    (blocking::bzmpop, C::new("bzmpop", -5, "7.0.0", "ZMPOP that waits for members.").updates_zset().flag(Flags::BLOCKS).numkeys(2).access(Access::TAKEN)),
+    (blocking::bzpopmax, C::new("bzpopmax", -3, "5.0.0", "Takes the member with the highest score, and waits for one.").updates_zset().fast().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
+    (blocking::bzpopmin, C::new("bzpopmin", -3, "5.0.0", "Takes the member with the lowest score, and waits for one.").updates_zset().fast().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
     (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script().flag(Flags::NOT_PAUSED).flag(Flags::KEEPS_CACHING).flag(Flags::SETS_REPLIES).subcommands(&["caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch", "pause", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock", "unpause"])),
     (cluster::cluster, C::new("cluster", -2, "3.0.0", "Describes the cluster: this server, which owns all slots.").cluster().flag(Flags::ANY_KEYS).subcommands(&["countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "myid", "myshardid", "nodes", "shards", "slots"])),
     (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().loading().subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])),

@@ -43,7 +43,6 @@ pub(crate) trait HeldLocks {
     /// Removes the entries of all locked shards for which `keep` returns false.
     fn retain(&self, keep: &mut dyn FnMut(Key<'_>) -> bool);
     /// Whether the shard of a key is locked.
-    #[cfg(feature = "scripts")]
     fn is_locked(&self, key: Key<'_>) -> bool;
     /// The counters of the locked shards.
     fn stats(&self) -> Stats;
@@ -123,7 +122,6 @@ impl HeldLocks for KeyLocks<'_> {
         self.locks.borrow_mut().retain(|record| keep(record.key()));
     }
 
-    #[cfg(feature = "scripts")]
     fn is_locked(&self, key: Key<'_>) -> bool {
         self.locks.borrow().is_locked(key)
     }

@@ -10,6 +10,7 @@ use super::channels::Channels;
 use super::deferred::{Deferred, Notice};
 use super::notify::{Event, Notifications, Origin};
 use super::tracking::TrackingTable;
+use super::waiting_table::Waiting;
 use super::watch_table::WatchTable;
 
 /// All observers of a keyspace.
@@ -26,6 +27,8 @@ pub(crate) struct Observers {
     is_tracking: Mutex<bool>,
     pub(crate) channels: Arc<Channels>,
     notifications: Notifications,
+    /// Connections that wait for members of keys.
+    pub(crate) waiting: Waiting,
 }
 
 impl Observers {
@@ -40,6 +43,7 @@ impl Observers {
         self.watches.mark(key);
         self.tracking.invalidate(key.name, origin.client);
         self.notifications.publish(&self.channels, key, event, origin.command);
+        self.waiting.note_change(key);
     }
 
     /// An entry expires or is evicted. Its shard is locked.

@@ -1,5 +1,5 @@
-//! Those who are told of changes in the keyspace: connections that watch or track keys, and subscribers of
-//! notifications; and the channels through which connections send messages to each other.
+//! Those who are told of changes in the keyspace: connections that watch or track keys, or wait for their members, and
+//! subscribers of notifications; and the channels through which connections send messages to each other.
 //!
 //! They belong to the keyspace and not to a server, because several servers may use one keyspace. A write asks only
 //! whether there is an observer at all.
@@ -10,6 +10,8 @@ mod channels;
 mod deferred;
 mod notify;
 mod tracking;
+mod waiting;
+mod waiting_table;
 mod watch;
 mod watch_table;
 
@@ -18,4 +20,6 @@ pub(crate) use channels::{Kind, Subscriptions};
 pub(crate) use deferred::{Deferred, Notice};
 pub(crate) use notify::{Event, FieldEvents, Origin, parse_classes};
 pub(crate) use tracking::{Tracker, TrackerOptions};
+pub(crate) use waiting::WaitingPlace;
+pub(crate) use waiting_table::{Outcome, Pop, Popped, ReadyKey, has_ready, make_ready, take_ready};
 pub(crate) use watch::Watches;

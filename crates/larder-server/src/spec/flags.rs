@@ -58,8 +58,10 @@ impl Flags {
     pub(crate) const EDITS_SILENTLY: Flags = Flags(1 << 27);
     /// Replaces a value without reading it, unless an option says otherwise.
     pub(crate) const MAY_REPLACE: Flags = Flags(1 << 28);
+    /// May wait for members of its keys.
+    pub(crate) const BLOCKS: Flags = Flags(1 << 29);
 
-    const NAMES: [(Flags, &'static str); 9] = [
+    const NAMES: [(Flags, &'static str); 10] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -69,6 +71,7 @@ impl Flags {
         (Flags::NO_MULTI, "no_multi"),
         (Flags::NO_SCRIPT, "noscript"),
         (Flags::MOVABLE_KEYS, "movablekeys"),
+        (Flags::BLOCKS, "blocking"),
     ];
 
     pub(crate) const fn with(self, other: Flags) -> Flags {

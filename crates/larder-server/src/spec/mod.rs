@@ -409,7 +409,9 @@ impl CommandSpec {
         let flag = |flag, name| self.flags.contains(flag).then_some(name);
         let kind = flag(Flags::WRITE, "write").or(flag(Flags::READONLY, "read"));
         let speed = if self.flags.contains(Flags::FAST) { "fast" } else { "slow" };
-        [kind, group, Some(speed), flag(Flags::DANGEROUS, "dangerous")].into_iter().flatten()
+        [kind, group, Some(speed), flag(Flags::DANGEROUS, "dangerous"), flag(Flags::BLOCKS, "blocking")]
+            .into_iter()
+            .flatten()
     }
 }
 

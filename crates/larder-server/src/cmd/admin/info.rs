@@ -97,7 +97,7 @@ fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Res
          tracking_clients:{}\r\nclients_in_timeout_table:0\r\n",
         state.stats.connections(),
         state.max_clients(),
-        state.stats.paused(),
+        state.stats.paused() + state.store.observers.waiting.count() as u64,
         state.store.observers.tracking.clients(),
     )
 }

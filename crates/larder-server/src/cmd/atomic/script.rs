@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use larder_resp::{Args, Encoder, Protocol};
 
+use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::dispatch::{answer, call};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
@@ -167,6 +168,7 @@ impl<'a> Request<'a> {
                     &own_locks
                 }
             };
+            let held = locks;
             let locks = UndoableLocks::new(locks);
             let Finished { ended, abort, reads, error } = self.run_once(cx, &locks, locks_all);
             if abort == Some(Abort::OtherKeys) {
@@ -188,6 +190,9 @@ impl<'a> Request<'a> {
                 }
             }
             locks.commit(&cx.state.store.observers);
+            if cx.held.is_none() {
+                serve_ready(&mut cx.with_locks(held));
+            }
             // `EXEC` takes messages after its last command.
             if cx.held.is_none() {
                 cx.drop_muted_reply(start);

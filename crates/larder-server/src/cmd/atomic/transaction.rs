@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use larder_resp::Args;
 
+use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::dispatch::{answer, check_and_call};
 use crate::cmd::options::database_index;
 use crate::cmd::queue::Transaction;
@@ -78,6 +79,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         cx.track(spec, args);
     }
     cx.session.last_command = own_command;
+    serve_ready(&mut cx.with_locks(&locks));
     // Before others can change the keys: their messages follow the reply. So do those about keys that the full table has
     // forgotten meanwhile, which are registered again.
     cx.drop_muted_reply(start);

@@ -42,7 +42,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     ("TRACKINGINFO", "How the connection tracks keys."),
     ("UNPAUSE", "Ends the pause."),
-    ("UNBLOCK <id> [TIMEOUT|ERROR]", "Always 0: no command blocks."),
+    ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends the wait of a connection, as its time would or with an error."),
 ];
 
 pub(crate) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -64,9 +64,11 @@ pub(crate) fn client(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             if !args.get(3).is_none_or(is_reason) {
                 return Err(CommandError::Fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
             }
-            // No command of this server blocks.
-            integer(&args[2])?;
-            cx.integer(0)
+            let with_error = args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"ERROR"));
+            let id = integer(&args[2])?;
+            let waiting = &cx.state.store.observers.waiting;
+            let has_waited = u64::try_from(id).is_ok_and(|id| waiting.unblock(id, with_error));
+            cx.integer(has_waited.into())
         }
         (b"pause", 3 | 4) => pause(cx, &args[2], args.get(3)),
         (b"pause", _) => Err(CommandError::Arity("client|pause")),

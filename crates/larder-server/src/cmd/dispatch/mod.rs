@@ -9,8 +9,10 @@ use std::time::Instant;
 
 use larder_resp::Args;
 
+use super::blocking::serve::serve_ready;
 use super::table::{self, Command};
 use super::{CommandError, Context, Outcome};
+use crate::observers::has_ready;
 use crate::spec::{CommandSpec, Flags};
 
 /// Whether a request takes about as long as any other one: replies of other connections may wait for it.
@@ -30,11 +32,20 @@ pub(crate) fn dispatch(cx: &mut Context<'_>, args: Args<'_>) {
     }
     cx.session.reply_start = cx.out.len();
     match command {
-        Some(command) if !cx.session.is_special() => {
+        Some(command) if !cx.session.is_special() && !serves(cx, command.0) => {
             answer(cx, Some(command.0), |cx| check_and_call(command, cx, args));
         }
         _ => special::dispatch(cx, command, args),
     }
+    if has_ready() && cx.held.is_none() {
+        serve_ready(cx);
+    }
+}
+
+/// Whether a command may have to serve connections that wait for members of its keys.
+#[inline]
+fn serves(cx: &Context<'_>, spec: &CommandSpec) -> bool {
+    cx.state.store.observers.waiting.is_used() && spec.is(Flags::WRITE)
 }
 
 /// Writes the reply of a command, or its error. There is no command if the request names none.

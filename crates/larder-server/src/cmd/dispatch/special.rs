@@ -7,7 +7,8 @@
 
 use larder_resp::Args;
 
-use super::{answer, call, check, memory, refuse};
+use super::{answer, call, check, memory, refuse, serves};
+use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::connection::{client, pubsub};
 use crate::cmd::session::Replies;
 use crate::cmd::table::Command;
@@ -108,9 +109,15 @@ fn call_in_order(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
     let spec = command.0;
     let was_receiver = cx.session.receives_messages();
     let start = cx.out.len();
-    if was_receiver && let Some(locks) = lock_keys_of(cx, spec, args) {
+    if (was_receiver || serves(cx, spec))
+        && let Some(locks) = lock_keys_of(cx, spec, args)
+    {
         let mut cx = cx.with_locks(&locks);
         answer_unless_muted(&mut cx, Some(spec), |cx| call(command, cx, args));
+        serve_ready(&mut cx);
+        if !was_receiver {
+            return;
+        }
         cx.take_mail(start);
         // After the messages were taken: one about this key, because the table is full, must follow the reply.
         return cx.track(spec, args);
@@ -134,7 +141,7 @@ fn call_in_order(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
 
 /// Locks the keys of one command, if they are known and not locked yet.
 fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<'_>) -> Option<KeyLocks<'a>> {
-    if cx.held.is_some() || !spec.uses_keys() || spec.has_other_keys() {
+    if cx.held.is_some() || !spec.uses_keys() || spec.has_other_keys() || spec.is(Flags::BLOCKS) {
         return None;
     }
     let names = spec.keys_of(args).unwrap_or_default();

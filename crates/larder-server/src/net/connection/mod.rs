@@ -63,6 +63,8 @@ pub(crate) enum Turn {
     Yielding,
     /// The next command waits for the end of a pause.
     Paused,
+    /// The command waits for others until then.
+    Sleeping(Moment),
     /// Replies are unsent: the client has to read them first.
     Blocked,
     Closed,
@@ -105,6 +107,8 @@ pub(crate) struct Connection {
     pub(crate) queued: bool,
     /// Whether it is in the thread's list of connections that wait for the end of a pause.
     is_paused: bool,
+    /// Until when it waits in the thread's list of connections that sleep.
+    pub(crate) sleeps_until: Option<Moment>,
     /// The turns since the thread asked last.
     turns: u32,
     /// The size of the own buffers that was reported last.
@@ -135,6 +139,7 @@ impl Connection {
             interest: None,
             queued: false,
             is_paused: false,
+            sleeps_until: None,
             turns: 0,
             buffered_bytes: 0,
         })
@@ -158,7 +163,7 @@ impl Connection {
 
     /// Whether it waits for its client, and not for its own turn or the end of a pause.
     pub(crate) fn waits_for_client(&self) -> bool {
-        !self.queued && !self.is_paused
+        !self.queued && !self.is_paused && self.sleeps_until.is_none()
     }
 
     /// Whether replies are unsent because the client does not read.
@@ -289,9 +294,14 @@ impl Connection {
 
     /// Sends the messages of the mailbox, unless replies are unsent: the messages follow them.
     pub(crate) fn mail_turn(&mut self, buffers: &mut ThreadBuffers) -> Turn {
-        match self.has_unsent() {
-            true => Turn::Blocked,
-            false => self.send_mail(&mut buffers.output).unwrap_or_else(|error| self.lost(&error)),
+        if self.has_unsent() {
+            return Turn::Blocked;
+        }
+        match self.send_mail(&mut buffers.output) {
+            // Its command waits on.
+            Ok(Turn::Waiting) => self.session.waits_until().map_or(Turn::Waiting, Turn::Sleeping),
+            Ok(turn) => turn,
+            Err(error) => self.lost(&error),
         }
     }
 
@@ -333,7 +343,7 @@ impl Connection {
             // The drain has begun after the turn that wrote them.
             self.ending |= self.state.is_draining();
         }
-        if self.ending {
+        if self.ending || self.ended && self.session.waits_until().is_some() {
             return Ok(Err(Turn::Closed));
         }
         if self.resume {
@@ -400,6 +410,7 @@ impl Connection {
             _ if self.ending => Turn::Closed,
             StopReason::Budget => Turn::Yielding,
             StopReason::Pause => Turn::Paused,
+            StopReason::Wait(until) => Turn::Sleeping(until),
             _ if self.has_more => Turn::Yielding,
             _ => Turn::Waiting,
         }

@@ -8,6 +8,7 @@ use crate::cmd::{self, Context, Session, TurnEnd};
 use crate::net::lookahead::Lookahead;
 use crate::state::ServerState;
 use crate::stats::Counts;
+use crate::system::Moment;
 use crate::values::large::{self, LARGE_BYTES, PartialValue};
 
 /// Above this size, replies are written before further requests are executed.
@@ -25,13 +26,15 @@ pub(super) enum StopReason {
     NoRequest,
     Budget,
     Pause,
+    /// The command waits for others until then.
+    Wait(Moment),
     Close,
 }
 
 impl StopReason {
     /// Whether complete requests may be left.
     fn leaves_requests(&self) -> bool {
-        matches!(self, StopReason::Budget | StopReason::Pause)
+        matches!(self, StopReason::Budget | StopReason::Pause | StopReason::Wait(_))
     }
 }
 
@@ -122,7 +125,7 @@ impl Connection {
             if let Some(command) = session.long_command.take() {
                 let mut context = Context::new(state, session, counts, out);
                 if !cmd::run_slice(&mut context, command) {
-                    break StopReason::Budget;
+                    break session.waits_until().map_or(StopReason::Budget, StopReason::Wait);
                 }
                 if session.turn_end == Some(TurnEnd::Close) {
                     break StopReason::Close;

@@ -11,6 +11,7 @@
 
 mod turns;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub(crate) struct EventLoop {
     yielding: Vec<usize>,
     /// Connections whose next command waits for the end of a pause.
     paused: Vec<usize>,
+    /// Connections whose command waits for others, by the end of their time.
+    sleeping: BTreeSet<(Moment, usize)>,
     buffers: ThreadBuffers,
     batch: Batch,
     /// The number of turns so far, modulo 2^32.
@@ -92,6 +95,7 @@ impl EventLoop {
             free: Vec::new(),
             yielding: Vec::new(),
             paused: Vec::new(),
+            sleeping: BTreeSet::new(),
             buffers: ThreadBuffers::new(),
             batch: Batch::default(),
             turns: 0,
@@ -152,6 +156,9 @@ impl EventLoop {
         if self.state.idle_timeout().is_some() {
             until = until.min(self.idle_check_at);
         }
+        if let Some((end, _)) = self.sleeping.first() {
+            until = until.min(*end);
+        }
         if !self.paused.is_empty() {
             until = until.min(now + self.state.pause.left(now).unwrap_or_default());
         }
@@ -189,7 +196,7 @@ impl EventLoop {
         if has_messages {
             self.read_messages();
         }
-        now
+        self.resume_late(now)
     }
 
     fn read_messages(&mut self) {
@@ -205,6 +212,7 @@ impl EventLoop {
             match message {
                 Message::Wake => {}
                 Message::Mail(client) => self.send_mail(&client),
+                Message::Served(client) => self.resume_served(&client),
                 Message::Resume => self.resume(),
                 Message::Stop => self.start_drain(),
                 #[cfg(test)]
@@ -226,13 +234,44 @@ impl EventLoop {
         }
     }
 
+    /// Gives turns to the connections whose time is over.
+    fn resume_late(&mut self, now: Moment) -> Moment {
+        let mut now = now;
+        while let Some((end, position)) = self.sleeping.first().copied()
+            && end <= now
+        {
+            self.wake_up(position);
+            now = self.turn(position, now);
+        }
+        now
+    }
+
+    /// The connection does not sleep any more.
+    fn wake_up(&mut self, position: usize) {
+        if let Some(Some(connection)) = self.connections.get_mut(position)
+            && let Some(until) = connection.sleeps_until.take()
+        {
+            self.sleeping.remove(&(until, position));
+        }
+    }
+
+    /// Gives a turn to a connection that has got what it has waited for. One that was moved meanwhile has one on its new thread.
+    fn resume_served(&mut self, client: &Arc<Client>) {
+        let position = client.position();
+        if self.is_here(position, client) {
+            self.turn(position, Moment::now());
+        }
+    }
+
+    fn is_here(&self, position: usize, client: &Arc<Client>) -> bool {
+        let connection = self.connections.get(position).and_then(Option::as_ref);
+        connection.is_some_and(|connection| Arc::ptr_eq(connection.client(), client))
+    }
+
     /// Sends the messages of a mailbox. A connection that was moved meanwhile sends them on its new thread.
     fn send_mail(&mut self, client: &Arc<Client>) {
         let position = client.position();
-        let is_here = |connection: &Option<Box<Connection>>| {
-            connection.as_ref().is_some_and(|connection| Arc::ptr_eq(connection.client(), client))
-        };
-        if self.connections.get(position).is_some_and(is_here) {
+        if self.is_here(position, client) {
             self.guarded_turn(position, Connection::mail_turn);
         }
     }
@@ -297,6 +336,7 @@ impl EventLoop {
 
     /// Ends the service of a connection, which stays open.
     fn take(&mut self, position: usize) -> Option<Box<Connection>> {
+        self.wake_up(position);
         let mut connection = self.connections[position].take()?;
         connection.queued = false;
         connection.set_paused(false);

@@ -140,8 +140,14 @@ impl EventLoop {
 
     /// Waits for what a turn has left to do.
     fn end_turn(&mut self, position: usize, turn: Turn) {
+        self.wake_up(position);
         let Some(Some(connection)) = self.connections.get_mut(position) else { return };
         let is_kept = match turn {
+            Turn::Sleeping(until) => {
+                connection.sleeps_until = Some(until);
+                self.sleeping.insert((until, position));
+                connection.register(self.poll.registry(), Token(position), READING).is_ok()
+            }
             Turn::Closed => false,
             Turn::Yielding => {
                 // Messages may be sent while it is in the queue.
