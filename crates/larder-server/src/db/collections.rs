@@ -3,56 +3,11 @@
 use larder_engine::raw::{self, Value};
 
 use super::entry::{Entry, EntryOp, UpdateError};
-use super::object::Object;
+use super::object::{Collection, Object};
 use super::{Database, Expiry, Key, LockedKeys, Record, WrongType};
 use crate::values::list::List;
 use crate::values::set::Set;
 use crate::values::sorted_set::SortedSet;
-
-/// A type of values with members.
-pub(crate) trait Collection: Sized {
-    fn new() -> Self;
-    fn is_empty(&self) -> bool;
-    /// Calls `f`, and tells whether it has changed the value.
-    fn observe<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> (bool, R);
-    fn of(object: &Object) -> Option<&Self>;
-    fn of_mut(object: &mut Object) -> Option<&mut Self>;
-    fn into_object(self) -> Object;
-}
-
-macro_rules! collection {
-    ($type:ident) => {
-        impl Collection for $type {
-            fn new() -> Self {
-                $type::new()
-            }
-
-            fn is_empty(&self) -> bool {
-                self.is_empty()
-            }
-
-            fn observe<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> (bool, R) {
-                self.observe(f)
-            }
-
-            fn of(object: &Object) -> Option<&Self> {
-                if let Object::$type(value) = object { Some(value) } else { None }
-            }
-
-            fn of_mut(object: &mut Object) -> Option<&mut Self> {
-                if let Object::$type(value) = object { Some(value) } else { None }
-            }
-
-            fn into_object(self) -> Object {
-                Object::$type(self)
-            }
-        }
-    };
-}
-
-collection!(List);
-collection!(Set);
-collection!(SortedSet);
 
 /// A record with this value.
 pub(crate) fn record(key: Key<'_>, value: impl Collection) -> Record {

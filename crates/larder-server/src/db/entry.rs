@@ -5,8 +5,7 @@ use std::sync::Arc;
 use larder_engine::raw::{self, MIN_MOVED_BYTES};
 
 use super::clock::{Expiry, ServerClock};
-use super::collections::Collection;
-use super::object::{Object, WrongType};
+use super::object::{Collection, Object, WrongType};
 use super::record::{Record, is_value_of};
 use crate::values::hash::Hash;
 use crate::values::large::{self, LARGE_BYTES};
