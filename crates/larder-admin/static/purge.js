@@ -3,14 +3,20 @@
 import { el } from "/elements.js";
 
 /** What the input of each target asks for. */
-const PLACEHOLDERS = { tag: "a tag, such as products", uri: "http://host/path?query", prefix: "http://host/path", all: "" };
+const PLACEHOLDERS = {
+  tag: "a tag, such as products",
+  uri: "http://host/path?query",
+  prefix: "http://host/path/",
+  principal: "a user, such as user-1",
+  all: "",
+};
 
 let token = "";
 
-async function purge(part, kind, target) {
+async function purge(part, kind, target, soft) {
   // The browser would refuse to send it, with a message that is of no use.
   if (/[^\x21-\x7e]/.test(token)) return "This is no admin token: it has 64 hexadecimal digits.";
-  const body = JSON.stringify({ part, [kind]: kind === "all" ? true : target });
+  const body = JSON.stringify({ part, [kind]: kind === "all" ? true : target, ...(soft && { soft }) });
   const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
   const response = await fetch("/api/purge", { method: "POST", headers, body });
   if (response.ok) return "Purged.";
@@ -33,7 +39,11 @@ export function purgeForm(part) {
   result.setAttribute("role", "status");
   const button = el("button", "", "Purge");
   button.type = "submit";
-  const form = el("form", "", field("what", kind), field("target", target), field("token", secret), button, result);
+  const soft = el("input", "");
+  soft.type = "checkbox";
+  soft.title = "What is purged becomes stale instead: it is served while it is refreshed, or validated, where that is allowed.";
+  const fields = [field("what", kind), field("target", target), ...(part.soft_purges ? [field("soft", soft)] : [])];
+  const form = el("form", "", ...fields, field("token", secret), button, result);
   const choose = () => {
     target.placeholder = PLACEHOLDERS[kind.value] ?? "";
     target.parentElement.hidden = kind.value === "all";
@@ -45,7 +55,7 @@ export function purgeForm(part) {
     event.preventDefault();
     token = secret.value.trim() || token;
     result.textContent = "…";
-    result.textContent = await purge(part.part, kind.value, target.value).catch(() => "The server does not respond.");
+    result.textContent = await purge(part.part, kind.value, target.value, soft.checked).catch(() => "The server does not respond.");
   });
   return el("details", "purge", el("summary", "", "Purge"), form);
 }

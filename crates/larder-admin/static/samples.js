@@ -8,7 +8,7 @@ export const RATE_SECONDS = 10;
 export const RATIO_SECONDS = 60;
 const CURVE_SECONDS = 2;
 export const ALL = "all";
-const HITS = ["hit", "shared", "stale"];
+const HITS = ["hit", "shared", "disk", "stale"];
 const MISSES = ["validated", "miss", "collapsed"];
 /** Operations that failed or were not sent to the tier, lookups among them. */
 const FAILURES = ["error", "skipped"];

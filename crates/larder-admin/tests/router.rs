@@ -252,9 +252,9 @@ async fn other_methods_than_get_and_head_are_refused() {
     assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
 }
 
-/// Records the targets of purges.
+/// Records the targets of purges, the hard and the soft ones.
 #[derive(Clone, Default)]
-struct RecordingPurger(Arc<Mutex<Vec<Target>>>);
+struct RecordingPurger(Arc<Mutex<Vec<Target>>>, Arc<Mutex<Vec<Target>>>);
 
 impl Purger for RecordingPurger {
     fn purge(&self, target: Target) -> PurgeFuture<'_> {
@@ -265,6 +265,15 @@ impl Purger for RecordingPurger {
             self.0.lock().unwrap().push(target);
             Ok(())
         })
+    }
+
+    fn soft_purge(&self, target: Target) -> PurgeFuture<'_> {
+        self.1.lock().unwrap().push(target);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn has_soft_purges(&self) -> bool {
+        true
     }
 }
 
@@ -312,7 +321,9 @@ async fn purge_calls_the_purger_of_the_part() {
         r#"{"part":"http","tag":"products"}"#,
         r#"{"part":"http","uri":"http://a/"}"#,
         r#"{"part":"http","prefix":"http://a/b"}"#,
+        r#"{"part":"http","principal":"user-1","soft":false}"#,
         r#"{"part":"http","all":true}"#,
+        r#"{"part":"http","tag":"products","soft":true}"#,
     ] {
         assert_eq!(site.authorized_request(body).await, (200, json!({ "purged": true })), "{body}");
     }
@@ -323,9 +334,11 @@ async fn purge_calls_the_purger_of_the_part() {
             Target::Tag(text("products")),
             Target::Uri(text("http://a/")),
             Target::Prefix(text("http://a/b")),
+            Target::Principal(text("user-1")),
             Target::All
         ]
     );
+    assert_eq!(*site.purged.1.lock().unwrap(), [Target::Tag(text("products"))]);
 }
 
 /// Panics in the call, or only when its future is polled.
@@ -434,12 +447,16 @@ async fn invalid_purges_are_refused_with_the_reason() {
         (r#"{"part":"absent","all":true}"#, 404, "there is no part \"absent\""),
         (r#"{"part":"links","all":true}"#, 409, "the part \"links\" cannot be purged"),
         (r#"{"part":"http","uri":"bad"}"#, 422, "cannot purge \"bad\""),
-        (r#"{"part":"http"}"#, 400, "expected a part and one of tag, uri, prefix, or all: true"),
-        (r#"{"part":"http","all":false}"#, 400, "expected a part and one of tag, uri, prefix, or all: true"),
+        (r#"{"part":"http"}"#, 400, "expected a part and one of tag, uri, prefix, principal, or all: true"),
+        (
+            r#"{"part":"http","all":false}"#,
+            400,
+            "expected a part and one of tag, uri, prefix, principal, or all: true",
+        ),
         (
             r#"{"part":"http","tag":"a","all":true}"#,
             400,
-            "expected a part and one of tag, uri, prefix, or all: true",
+            "expected a part and one of tag, uri, prefix, principal, or all: true",
         ),
     ] {
         assert_eq!(site.authorized_request(body).await, (status, json!({ "error": error })), "{body}");
@@ -517,8 +534,14 @@ async fn stats_have_the_targets_that_each_part_can_purge() {
             .collect::<Vec<_>>()
     };
     let none = || (json!(false), Value::Null);
-    let every = (json!(true), json!(["tag", "uri", "prefix", "all"]));
+    let every = (json!(true), json!(["tag", "uri", "prefix", "principal", "all"]));
     assert_eq!(targets(&site.router).await, [none(), (json!(true), json!(["tag"])), every]);
+    let stats: Value = serde_json::from_str(&get(&site.router, "/api/stats").await.body).unwrap();
+    let soft_purges = [&stats["parts"][1]["soft_purges"], &stats["parts"][2]["soft_purges"]];
+    assert_eq!(soft_purges, [&Value::Null, &json!(true)]);
+    let refused = site.authorized_request(r#"{"part":"tags","tag":"a","soft":true}"#).await;
+    let reason = "cannot purge tag \"a\" softly: this part has hard purges only";
+    assert_eq!(refused, (422, json!({ "error": reason })));
     assert_eq!(targets(&larder_admin::router(registry)).await, [none(), none(), none()]);
 }
 
@@ -528,14 +551,21 @@ async fn purges_are_events_of_the_history() {
     let started: Value = serde_json::from_str(&get(&site.router, "/api/history").await.body).unwrap();
     assert_eq!((&started["version"], &started["events"]), (&json!(1), &json!([])));
     assert!(started["now"].as_f64().unwrap() > 1.7e9 && started["intervals"].is_array());
-    for body in [r#"{"part":"http","tag":"a\nb"}"#, r#"{"part":"http","uri":"bad"}"#] {
+    for body in [
+        r#"{"part":"http","tag":"a\nb"}"#,
+        r#"{"part":"http","uri":"bad"}"#,
+        r#"{"part":"http","all":true,"soft":true}"#,
+    ] {
         site.authorized_request(body).await;
     }
     let history: Value = serde_json::from_str(&get(&site.router, "/api/history").await.body).unwrap();
     let events = history["events"].as_array().unwrap();
     let texts: Vec<_> = events.iter().map(|event| (&event["part"], &event["text"])).collect();
     let failed = json!("could not purge URI \"bad\": cannot purge \"bad\"");
-    assert_eq!(texts, [(&json!("http"), &json!("purged tag \"a\\nb\"")), (&json!("http"), &failed)]);
+    let soft = json!("purged everything softly");
+    let first = json!("purged tag \"a\\nb\"");
+    let http = json!("http");
+    assert_eq!(texts, [(&http, &first), (&http, &failed), (&http, &soft)]);
     let last = history["last"].as_u64().unwrap();
     let later = get(&site.router, &format!("/api/history?after={last}")).await;
     assert!(later.body.ends_with("\"events\":[]}"), "{}", later.body);

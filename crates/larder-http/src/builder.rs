@@ -10,6 +10,10 @@ use http::{HeaderName, StatusCode};
 use larder_engine::Clock;
 use larder_engine::fork::Process;
 
+#[cfg(feature = "disk")]
+use crate::disk::Disk;
+#[cfg(feature = "disk")]
+use crate::disk::folder::DiskError;
 use crate::key::KeySpace;
 use crate::policy::gate::{Access, Gate};
 use crate::policy::handler_fields::HandlerFields;
@@ -44,6 +48,9 @@ pub struct Builder {
     codings: Vec<Coding>,
     key_space: KeySpace,
     clock: Clock,
+    /// The folder of the disk tier, and the room of its entries in bytes.
+    #[cfg(feature = "disk")]
+    disk: Option<(std::path::PathBuf, u64)>,
 }
 
 impl HttpCache {
@@ -56,8 +63,8 @@ impl HttpCache {
     /// counters. `name` is a part of its keys, so that equal URIs of two views are two entries; views of the same name
     /// share them, and `builder()` makes the view with the empty name.
     ///
-    /// The views share the budgets and the clock, so [`Builder::max_bytes`], [`Builder::max_fill_bytes`] and
-    /// [`Builder::clock`] have no effect here. A purge by URI or prefix concerns its view, one by tag or of all
+    /// The views share the budgets and the clock, so [`Builder::max_bytes`], [`Builder::max_fill_bytes`],
+    /// [`Builder::clock`] and `disk` have no effect here. A purge by URI or prefix concerns its view, one by tag or of all
     /// concerns every view.
     ///
     /// ```
@@ -95,6 +102,8 @@ impl Builder {
             codings: Vec::new(),
             key_space: KeySpace { scheme: "http".to_owned(), ..KeySpace::default() },
             clock: Clock::coarse(),
+            #[cfg(feature = "disk")]
+            disk: None,
         }
     }
 
@@ -293,6 +302,40 @@ impl Builder {
         self
     }
 
+    /// Keeps responses below a folder too: those that memory has no room for, and all of them over a restart. `max_bytes` is for
+    /// their files, in whole blocks: 1 MiB to 256 TiB. Beside them are up to 16 MiB of purges, and one file that is being
+    /// written. Needs the feature `disk`, and Unix. Default: memory alone.
+    ///
+    /// A miss looks there before it calls the handler; what it finds is a hit with `detail=disk`. Times count by the clock of the
+    /// system. Files are readable for their owner only. Gated and private responses, those that are of use for less than ten
+    /// seconds, and those whose path has a rule for its queries (No-Vary-Search) stay in memory.
+    ///
+    /// What was purged, invalidated or replaced never returns, whatever ends the process: a purge is in a file before it
+    /// returns. After a sudden stop of the machine the folder begins empty, because nothing is synchronised with the disk while the
+    /// cache runs; that is done when the last handle is dropped, which may take 5 s. Elsewhere than on Linux each start begins empty.
+    /// A folder that was restored from a copy lacks the purges since: delete it.
+    ///
+    /// A full disk costs nothing but the responses that are not written; [`Stats::disk`](crate::Stats::disk) counts them. If a purge
+    /// cannot be written, all that the folder has is given up.
+    ///
+    /// With [`Builder::shared`] other replicas may have changed or purged what the folder has. So a response from there is only
+    /// offered to its origin for a validation, and only those with a validator, under [`Profile::Rfc`], are written.
+    ///
+    /// ```
+    /// use larder_http::HttpCache;
+    ///
+    /// # let parent = tempfile::tempdir()?;
+    /// # let folder = parent.path().join("responses");
+    /// let cache = HttpCache::builder().max_bytes(64 << 20).disk(&folder, 10 << 30).build()?;
+    /// assert_eq!(cache.stats().disk.map(|disk| disk.entries), Some(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "disk")]
+    pub fn disk(mut self, folder: impl Into<std::path::PathBuf>, max_bytes: u64) -> Builder {
+        self.disk = Some((folder.into(), max_bytes));
+        self
+    }
+
     /// Builds the cache.
     ///
     /// # Errors
@@ -309,7 +352,16 @@ impl Builder {
         }
         match &self.store_of_view {
             Some(store) => Ok(store.clone()),
-            None => Ok(Store::new(self.max_bytes, self.max_fill_bytes, self.clock.clone())?),
+            None => {
+                #[cfg_attr(not(feature = "disk"), expect(unused_mut, reason = "memory alone"))]
+                let mut store = Store::new(self.max_bytes, self.max_fill_bytes, self.clock.clone())?;
+                #[cfg(feature = "disk")]
+                if let Some((folder, max_bytes)) = &self.disk {
+                    let (disk, purges) = Disk::open(folder, *max_bytes)?;
+                    (store.disk, store.purges) = (Some(disk), purges);
+                }
+                Ok(store)
+            }
         }
     }
 
@@ -319,8 +371,7 @@ impl Builder {
             return Err(BuildError::Scheme(scheme.clone()));
         }
         let mut key_space = self.key_space;
-        // Replicas do not tell each other what they have learnt of queries, so their keys would differ.
-        if self.rules.profile == Profile::Rfc && store.shared.is_none() {
+        if self.rules.profile == Profile::Rfc {
             key_space.query_rules = Some(Arc::default());
         }
         Ok(HttpCache::from_core(CacheCore {
@@ -348,6 +399,10 @@ pub enum BuildError {
     /// The scheme is not `http` or `https`.
     #[error("scheme is {0:?}; it must be \"http\" or \"https\"")]
     Scheme(String),
+    /// The folder of the disk tier cannot be used.
+    #[cfg(feature = "disk")]
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// The engine rejected an option.
     #[error(transparent)]
     Engine(#[from] larder_engine::BuildError),

@@ -76,6 +76,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod disk;
 mod fill;
 #[cfg(test)]
 mod fuzz;
@@ -94,6 +95,8 @@ mod store;
 mod stored;
 
 pub use builder::{BuildError, Builder};
+#[cfg(feature = "disk")]
+pub use disk::folder::DiskError;
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
 pub use policy::cached::Cached;
@@ -111,7 +114,7 @@ pub use service::layer::HttpCacheLayer;
 pub use service::response_future::ResponseFuture;
 #[cfg(feature = "shared")]
 pub use shared_cache::{SharedBuilder, SharedHttpCache};
-pub use status::stats::{MAX_TOP, Stats};
+pub use status::stats::{DiskStats, MAX_TOP, Stats};
 pub use status::{Outcome, Reason};
 pub use store::inspect::{Inspection, ResponseInspection};
 pub use store::{HttpCache, PurgeError};

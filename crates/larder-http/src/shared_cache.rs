@@ -14,6 +14,7 @@ use crate::shared::tags::{self, MAX_PREFIXES};
 use crate::status::stats::Stats;
 use crate::store::inspect::Inspection;
 use crate::store::{HttpCache, PurgeError, parse_absolute};
+use crate::stored::purge::PurgeKind;
 
 /// The longest body that is shared, unless the option says otherwise.
 const MAX_SHARED_BODY_BYTES: usize = 1 << 20;
@@ -74,7 +75,8 @@ impl SharedBuilder {
     pub fn build(self) -> Result<SharedHttpCache, BuildError> {
         let mut store = self.builder.store()?;
         if let Some(view) = self.view {
-            store.shared = Some(SharedStore::new(view, self.max_body_bytes, store.entries.clone()));
+            let (entries, purges) = (store.entries.clone(), store.purges.clone());
+            store.shared = Some(SharedStore::new(view, self.max_body_bytes, entries, purges));
         }
         self.builder.build_over(store).map(SharedHttpCache)
     }
@@ -131,25 +133,53 @@ impl SharedHttpCache {
     /// # Panics
     /// Outside a tokio runtime, as every purge.
     pub async fn purge_uri(&self, uri: &str) -> Result<Reach, PurgeError> {
+        Ok(self.purge(&self.tags_of_uri(uri)?, PurgeKind::Hard).await)
+    }
+
+    /// The soft form of [`SharedHttpCache::purge_uri`]: what it covers is stale from now on, as
+    /// [`HttpCache::soft_purge_uri`] says, on every replica.
+    ///
+    /// # Errors
+    /// As [`SharedHttpCache::purge_uri`].
+    ///
+    /// # Panics
+    /// As every purge.
+    pub async fn soft_purge_uri(&self, uri: &str) -> Result<Reach, PurgeError> {
+        Ok(self.purge(&self.tags_of_uri(uri)?, self.0.soft()).await)
+    }
+
+    fn tags_of_uri(&self, uri: &str) -> Result<Vec<Box<str>>, PurgeError> {
         let parsed = parse_absolute(uri)?;
-        let tag = key::with_key_buffer(|key| {
-            key::write_uri(key, &parsed, &HeaderMap::new(), &self.0.core().key_space)
-                .map_err(|reason| PurgeError::new(uri, reason.as_str()))?;
-            Ok(tags::of_uri(key))
-        })?;
-        Ok(self.purge(tag).await)
+        let key_space = &self.0.core().key_space;
+        let mut tags = Vec::new();
+        let add = |key: &[u8]| tags.extend(tags::of_purged_uri(key, key_space.query_rules.is_some()));
+        key::for_each_uri(&parsed, &HeaderMap::new(), key_space, add)
+            .map_err(|reason| PurgeError::new(uri, reason.as_str()))?;
+        tags.sort_unstable();
+        tags.dedup();
+        Ok(tags)
     }
 
     /// Purges the responses with this tag, in all views of the store and on every replica, and the values of
     /// [`larder::Cache`] with this tag.
     pub async fn purge_tag(&self, tag: &str) -> Reach {
-        self.purge(tags::of_tag(tag)).await
+        self.purge(&[tags::of_tag(tag)], PurgeKind::Hard).await
+    }
+
+    /// The soft form of [`SharedHttpCache::purge_tag`].
+    pub async fn soft_purge_tag(&self, tag: &str) -> Reach {
+        self.purge(&[tags::of_tag(tag)], self.0.soft()).await
     }
 
     /// Purges the responses that are private to a principal, in all views of the store and on every replica; for the end
     /// of a session or a changed role.
     pub async fn purge_principal(&self, principal: &str) -> Reach {
-        self.purge(tags::of_principal(principal)).await
+        self.purge(&[tags::of_principal(principal)], PurgeKind::Hard).await
+    }
+
+    /// The soft form of [`SharedHttpCache::purge_principal`]; see [`HttpCache::soft_purge_principal`].
+    pub async fn soft_purge_principal(&self, principal: &str) -> Reach {
+        self.purge(&[tags::of_principal(principal)], self.0.soft()).await
     }
 
     /// Purges the resources whose URI starts with `prefix`, on every replica: an absolute URI without a query, whose path
@@ -158,9 +188,20 @@ impl SharedHttpCache {
     /// # Errors
     /// [`PurgeError`] for any other prefix: entries have no tag of it.
     pub async fn purge_prefix(&self, prefix: &str) -> Result<Reach, PurgeError> {
+        Ok(self.purge(&[self.tag_of_prefix(prefix)?], PurgeKind::Hard).await)
+    }
+
+    /// The soft form of [`SharedHttpCache::purge_prefix`].
+    ///
+    /// # Errors
+    /// As [`SharedHttpCache::purge_prefix`].
+    pub async fn soft_purge_prefix(&self, prefix: &str) -> Result<Reach, PurgeError> {
+        Ok(self.purge(&[self.tag_of_prefix(prefix)?], self.0.soft()).await)
+    }
+
+    fn tag_of_prefix(&self, prefix: &str) -> Result<Box<str>, PurgeError> {
         let uri = parse_absolute(prefix)?;
-        let tag = self.prefix_tag(&uri).map_err(|reason| PurgeError::new(prefix, reason))?;
-        Ok(self.purge(tag).await)
+        self.prefix_tag(&uri).map_err(|reason| PurgeError::new(prefix, reason))
     }
 
     /// Purges everything, in all views of the store and on every replica.
@@ -172,9 +213,14 @@ impl SharedHttpCache {
         reach
     }
 
-    async fn purge(&self, tag: Box<str>) -> Reach {
+    /// The soft form of [`SharedHttpCache::purge_all`].
+    pub async fn soft_purge_all(&self) -> Reach {
+        self.purge(&[tags::of_all()], self.0.soft()).await
+    }
+
+    async fn purge(&self, tags: &[Box<str>], kind: PurgeKind) -> Reach {
         self.0.core().counters.purges.add(1);
-        self.store().invalidate(tag).await
+        self.store().invalidate(tags, kind).await
     }
 
     fn prefix_tag(&self, uri: &Uri) -> Result<Box<str>, &'static str> {

@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("larder-web", &[]),
     ("larder-links", &["larder-engine", "larder", "larder-http", "larder-web"]),
     ("larder-admin", &["larder-engine", "larder", "larder-http", "larder-web"]),
-    ("larder-proxy", &["larder-engine", "larder-glob", "larder-http", "larder-web"]),
+    ("larder-proxy", &["larder", "larder-engine", "larder-glob", "larder-http", "larder-web"]),
     // Used by the bench and by the tests.
     ("larder-process", &[]),
     ("larder-terminal", &[]),

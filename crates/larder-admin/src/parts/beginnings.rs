@@ -46,7 +46,13 @@ mod tests {
 
     fn parts(degradations: Vec<Degradation>) -> [PartSample; 1] {
         let sample = Sample { degradations, ..Sample::running() };
-        [PartSample { name: "shop".to_owned(), kind: "cache", purge_targets: Vec::new(), sample }]
+        [PartSample {
+            name: "shop".to_owned(),
+            kind: "cache",
+            purge_targets: Vec::new(),
+            has_soft_purges: false,
+            sample,
+        }]
     }
 
     #[test]

@@ -64,8 +64,13 @@ mod tests {
     fn causes(estimates: &Estimates, misses: u64, causes: &[(&'static str, u64)]) -> Vec<u64> {
         let tier = Tier::new("memory").lookups([("miss", misses)]).miss_causes(causes.iter().copied());
         let sample = Sample::running().tier(tier);
-        let mut parts =
-            [PartSample { name: "shop".to_owned(), kind: "cache", purge_targets: Vec::new(), sample }];
+        let mut parts = [PartSample {
+            name: "shop".to_owned(),
+            kind: "cache",
+            purge_targets: Vec::new(),
+            has_soft_purges: false,
+            sample,
+        }];
         estimates.bound(&mut parts);
         parts[0].sample.tiers[0].miss_causes.iter().map(|(_, count)| *count).collect()
     }

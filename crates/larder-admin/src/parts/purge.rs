@@ -1,7 +1,7 @@
 //! Targets of a purge, and the trait of the parts that can be purged.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 
 /// The target of a purge.
@@ -14,6 +14,8 @@ pub enum Target {
     Uri(String),
     /// All resources whose URI begins with this.
     Prefix(String),
+    /// All responses that are private to this principal.
+    Principal(String),
     /// All entries.
     All,
 }
@@ -28,6 +30,8 @@ pub enum TargetKind {
     Uri,
     /// [`Target::Prefix`].
     Prefix,
+    /// [`Target::Principal`].
+    Principal,
     /// [`Target::All`].
     All,
 }
@@ -35,7 +39,7 @@ pub enum TargetKind {
 impl TargetKind {
     /// All kinds, in the order in which the dashboard offers them.
     pub const EVERY: &'static [TargetKind] =
-        &[TargetKind::Tag, TargetKind::Uri, TargetKind::Prefix, TargetKind::All];
+        &[TargetKind::Tag, TargetKind::Uri, TargetKind::Prefix, TargetKind::Principal, TargetKind::All];
 
     /// The name of the kind in JSON and the dashboard.
     pub const fn as_str(self) -> &'static str {
@@ -43,6 +47,7 @@ impl TargetKind {
             TargetKind::Tag => "tag",
             TargetKind::Uri => "uri",
             TargetKind::Prefix => "prefix",
+            TargetKind::Principal => "principal",
             TargetKind::All => "all",
         }
     }
@@ -55,6 +60,7 @@ impl fmt::Display for Target {
             Target::Tag(tag) => write!(f, "tag {tag:?}"),
             Target::Uri(uri) => write!(f, "URI {uri:?}"),
             Target::Prefix(prefix) => write!(f, "prefix {prefix:?}"),
+            Target::Principal(principal) => write!(f, "principal {principal:?}"),
             Target::All => f.write_str("everything"),
         }
     }
@@ -73,6 +79,23 @@ pub trait Purger: Send + Sync {
     /// # Panics
     /// A panic is reported to the client and in the history.
     fn purge(&self, target: Target) -> PurgeFuture<'_>;
+
+    /// Makes what a target covers stale: it may still be served while it is refreshed, or be validated, where it may be stale at
+    /// all. Default: an error.
+    ///
+    /// # Errors
+    /// As [`Purger::purge`].
+    ///
+    /// # Panics
+    /// As [`Purger::purge`].
+    fn soft_purge(&self, target: Target) -> PurgeFuture<'_> {
+        Box::pin(ready(Err(format!("cannot purge {target} softly: this part has hard purges only"))))
+    }
+
+    /// Whether it has soft purges, which the dashboard offers then. Default: no.
+    fn has_soft_purges(&self) -> bool {
+        false
+    }
 
     /// The kinds of targets that it can purge, which the dashboard offers. Default: all.
     fn targets(&self) -> &[TargetKind] {

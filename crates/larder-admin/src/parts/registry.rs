@@ -99,12 +99,15 @@ impl Registry {
             .into_iter()
             .map(|part| {
                 let sample = caught(|| part.source.sample().merged());
-                let targets = || part.purger.map_or_else(Vec::new, |purger| purger.targets().to_vec());
+                let purger = part.purger.as_ref();
+                let targets = || purger.map_or_else(Vec::new, |purger| purger.targets().to_vec());
+                let soft_purges = || purger.is_some_and(|purger| purger.has_soft_purges());
                 let unknown = || Sample { state: State::Unknown, ..Sample::default() };
                 PartSample {
                     name: part.name,
                     kind: part.kind,
                     purge_targets: caught(targets).unwrap_or_default(),
+                    has_soft_purges: caught(soft_purges).unwrap_or_default(),
                     sample: sample.unwrap_or_else(unknown),
                 }
             })

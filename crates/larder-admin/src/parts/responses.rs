@@ -17,11 +17,13 @@ pub trait ResponseCache: Clone + Send + Sync + 'static {
     fn inspect_get(&self, request: &Request<String>) -> Inspection;
     /// Purges a target.
     fn purge_target(&self, target: Target) -> PurgeFuture<'_>;
+    /// Purges a target softly.
+    fn soft_purge_target(&self, target: Target) -> PurgeFuture<'_>;
 }
 
 impl Registry {
     /// Adds a response cache: its lookups, why requests bypassed it or were not stored, and what is used most. It can be
-    /// purged by tag, URI and prefix and as a whole, and explains URLs.
+    /// purged by tag, URI, prefix and principal and as a whole, also softly, and explains URLs.
     ///
     /// ```
     /// use larder_admin::Registry;
@@ -60,6 +62,7 @@ impl Sample {
             .lookups([
                 ("hit", stats.hits),
                 ("shared", stats.shared_hits),
+                ("disk", stats.disk_hits),
                 ("stale", stats.stale_hits),
                 ("validated", stats.validated),
                 ("miss", stats.misses),
@@ -75,7 +78,23 @@ impl Sample {
         };
         let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
         let bodies = "Bodies in memory: stored, in running fills, and in replies that are being sent.";
-        self.tier(tier)
+        let disk = stats.disk.iter().flat_map(|disk| {
+            [
+                Figure::current(
+                    "disk_entries",
+                    Unit::Count,
+                    disk.entries as f64,
+                    "Responses and records on disk.",
+                ),
+                Figure::current("disk", Unit::Bytes, disk.bytes as f64, "Room that they take."),
+                total("disk_writes", disk.writes, "Entries written to the disk."),
+                total("disk_write_errors", disk.write_errors, "Entries that could not be written."),
+                total("disk_dropped_writes", disk.dropped_writes, "Entries that the disk was too slow for."),
+            ]
+        });
+        let with_disk = disk.fold(self, Sample::figure);
+        with_disk
+            .tier(tier)
             .top("paths", shown(&stats.top_paths))
             .top("routes", shown(&stats.top_routes))
             .top("tags", shown(&stats.top_tags))
@@ -109,8 +128,32 @@ impl ResponseCache for HttpCache {
             }
             Target::Uri(uri) => self.purge_uri(&uri).map(drop).map_err(|error| error.to_string()),
             Target::Prefix(prefix) => self.purge_prefix(&prefix).map_err(|error| error.to_string()),
+            Target::Principal(principal) => {
+                self.purge_principal(&principal);
+                Ok(())
+            }
             Target::All => {
                 self.purge_all();
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(purged))
+    }
+
+    fn soft_purge_target(&self, target: Target) -> PurgeFuture<'_> {
+        let purged = match target {
+            Target::Tag(tag) => {
+                self.soft_purge_tag(&tag);
+                Ok(())
+            }
+            Target::Uri(uri) => self.soft_purge_uri(&uri).map(drop).map_err(|error| error.to_string()),
+            Target::Prefix(prefix) => self.soft_purge_prefix(&prefix).map_err(|error| error.to_string()),
+            Target::Principal(principal) => {
+                self.soft_purge_principal(&principal);
+                Ok(())
+            }
+            Target::All => {
+                self.soft_purge_all();
                 Ok(())
             }
         };
@@ -136,7 +179,23 @@ impl ResponseCache for larder_http::SharedHttpCache {
                 Target::Prefix(prefix) => {
                     self.purge_prefix(&prefix).await.map_err(|error| error.to_string())?
                 }
+                Target::Principal(principal) => self.purge_principal(&principal).await,
                 Target::All => self.purge_all().await,
+            };
+            crate::parts::tiers::confirmed(reach)
+        })
+    }
+
+    fn soft_purge_target(&self, target: Target) -> PurgeFuture<'_> {
+        Box::pin(async move {
+            let reach = match target {
+                Target::Tag(tag) => self.soft_purge_tag(&tag).await,
+                Target::Uri(uri) => self.soft_purge_uri(&uri).await.map_err(|error| error.to_string())?,
+                Target::Prefix(prefix) => {
+                    self.soft_purge_prefix(&prefix).await.map_err(|error| error.to_string())?
+                }
+                Target::Principal(principal) => self.soft_purge_principal(&principal).await,
+                Target::All => self.soft_purge_all().await,
             };
             crate::parts::tiers::confirmed(reach)
         })
@@ -150,6 +209,14 @@ impl<C: ResponseCache> Purger for ResponsePurger<C> {
     fn purge(&self, target: Target) -> PurgeFuture<'_> {
         self.0.purge_target(target)
     }
+
+    fn soft_purge(&self, target: Target) -> PurgeFuture<'_> {
+        self.0.soft_purge_target(target)
+    }
+
+    fn has_soft_purges(&self) -> bool {
+        true
+    }
 }
 
 /// What the cache would do with the GET of a URL.
@@ -161,6 +228,9 @@ fn explain(cache: &impl ResponseCache, target: &str) -> Option<Explanation> {
     let verdict = match (&found.bypass, &found.response) {
         (Some(reason), _) => format!("bypasses the cache: {}", reason.as_str()),
         (None, Some(response)) if response.is_filling => "follows the running fill".to_owned(),
+        (None, Some(response)) if response.is_expired => {
+            "expired: the origin is asked to validate it".to_owned()
+        }
         (None, Some(response)) if response.ttl.is_zero() => "answered stale, and refreshed".to_owned(),
         (None, Some(_)) => "answered from the cache".to_owned(),
         (None, None) if found.is_purged => "purged: the handler runs".to_owned(),
@@ -188,7 +258,7 @@ fn explain(cache: &impl ResponseCache, target: &str) -> Option<Explanation> {
             .fact("status", response.status.as_u16())
             .fact("age_seconds", response.age.as_secs_f64())
             .fact("ttl_seconds", response.ttl.as_secs_f64())
-            .fact("grace_seconds", response.grace.map(|grace| grace.as_secs_f64()))
+            .fact("grace_seconds", response.grace.as_secs_f64())
             .fact("tags", response.tags)
             .fact("bytes", response.bytes),
     )

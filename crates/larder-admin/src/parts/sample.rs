@@ -161,8 +161,8 @@ pub struct Reasons {
 pub struct Tier {
     /// Its name: `memory`, `redis`, `http`.
     pub name: &'static str,
-    /// Lookups by outcome. `hit`, `shared` and `stale` count as hits, `validated`, `miss` and `collapsed` as misses. Others, for example
-    /// `bypass` and `error`, are not included in the hit ratio.
+    /// Lookups by outcome. `hit`, `shared`, `disk` and `stale` count as hits, `validated`, `miss` and `collapsed` as misses.
+    /// Others, for example `bypass` and `error`, are not included in the hit ratio.
     pub lookups: Vec<(&'static str, u64)>,
     /// Why lookups missed, estimated from a sample of keys; empty if that is not known.
     pub miss_causes: Vec<(&'static str, u64)>,
@@ -236,7 +236,10 @@ impl Tier {
     }
 
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (self.lookups_with(["hit", "shared", "stale"]), self.lookups_with(["validated", "miss", "collapsed"]))
+        (
+            self.lookups_with(["hit", "shared", "disk", "stale"]),
+            self.lookups_with(["validated", "miss", "collapsed"]),
+        )
     }
 
     /// Operations that failed or were not sent to the tier, lookups among them.
@@ -315,6 +318,7 @@ pub(crate) struct PartSample {
     pub(crate) kind: &'static str,
     /// What it can be purged by; nothing if it cannot be purged.
     pub(crate) purge_targets: Vec<TargetKind>,
+    pub(crate) has_soft_purges: bool,
     pub(crate) sample: Sample,
 }
 

@@ -275,6 +275,20 @@ impl Purger for CachePurger {
         })
     }
 
+    fn soft_purge(&self, target: Target) -> PurgeFuture<'_> {
+        Box::pin(async move {
+            let Target::Tag(tag) = target else {
+                return Err(format!("a cache cannot purge {target} softly; expected a tag"));
+            };
+            let purged = self.0.invalidate_tags([tag], Invalidation::Soft).await;
+            confirmed(purged.map_err(|error| error.to_string())?)
+        })
+    }
+
+    fn has_soft_purges(&self) -> bool {
+        true
+    }
+
     fn targets(&self) -> &[TargetKind] {
         &[TargetKind::Tag, TargetKind::All]
     }

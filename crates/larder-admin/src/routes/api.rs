@@ -8,7 +8,7 @@
 //!   "parts": [ {
 //!     "part": "links", "kind": "cache", "state": "degraded", "restarts": 1, "last_failure": "…",
 //!     "degradations": [ { "name": "redis", "since": 1795000000.0, "seconds": 35.5, "ready": true, "meaning": "…" } ],
-//!     "can_purge": true, "purge_targets": [ "tag", "uri", "prefix", "all" ],
+//!     "can_purge": true, "purge_targets": [ "tag", "uri", "prefix", "principal", "all" ], "soft_purges": true,
 //!     "tiers": [ {
 //!       "tier": "memory",
 //!       "lookups": { "hit": 90, "miss": 10 },
@@ -86,6 +86,8 @@ struct PartView<'a> {
     can_purge: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     purge_targets: Vec<&'static str>,
+    #[serde(skip_serializing_if = "is_false")]
+    soft_purges: bool,
     tiers: Vec<TierView<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     top: BTreeMap<&'a str, &'a [TopEntry]>,
@@ -161,6 +163,10 @@ impl<'a> StatsView<'a> {
     }
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl<'a> PartView<'a> {
     fn new(part: &'a PartSample, purges: bool) -> PartView<'a> {
         let sample = &part.sample;
@@ -174,6 +180,7 @@ impl<'a> PartView<'a> {
             degradations: sample.degradations.iter().map(DegradationView::new).collect(),
             can_purge: !targets.is_empty(),
             purge_targets: targets.iter().map(|kind| kind.as_str()).collect(),
+            soft_purges: part.has_soft_purges && !targets.is_empty(),
             tiers: sample.tiers.iter().map(TierView::new).collect(),
             top: sample.top.iter().map(|list| (list.title, &*list.entries)).collect(),
             reasons: sample

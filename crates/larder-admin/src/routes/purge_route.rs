@@ -26,8 +26,12 @@ struct PurgeRequest {
     tag: Option<String>,
     uri: Option<String>,
     prefix: Option<String>,
+    principal: Option<String>,
     #[serde(default)]
     all: bool,
+    /// What is purged becomes stale, instead of being dropped.
+    #[serde(default)]
+    soft: bool,
 }
 
 impl PurgeRequest {
@@ -37,6 +41,7 @@ impl PurgeRequest {
             self.tag.map(Target::Tag),
             self.uri.map(Target::Uri),
             self.prefix.map(Target::Prefix),
+            self.principal.map(Target::Principal),
             self.all.then_some(Target::All),
         ]
         .into_iter()
@@ -69,14 +74,16 @@ async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (Sta
     if !has_json_type(headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json");
     }
-    let (part, target) = read(request.into_body()).await?;
+    let (part, target, is_soft) = read(request.into_body()).await?;
     let purger = match state.registry.purger(&part) {
         None => return Err((StatusCode::NOT_FOUND, format!("there is no part {part:?}"))),
         Some(None) => return Err((StatusCode::CONFLICT, format!("the part {part:?} cannot be purged"))),
         Some(Some(purger)) => purger,
     };
     let what = target.to_string();
-    let purged = match caught_async(|| purger.purge(target)).await {
+    let softly = if is_soft { " softly" } else { "" };
+    let purge = || if is_soft { purger.soft_purge(target) } else { purger.purge(target) };
+    let purged = match caught_async(purge).await {
         Some(purged) => purged.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error)),
         None => {
             let error = format!("the purger of the part {part:?} panicked; what it has purged is unknown");
@@ -86,14 +93,15 @@ async fn authorized_purge(state: &AppState, request: Request) -> Result<(), (Sta
     state.history.add_event(
         &part,
         match &purged {
-            Ok(()) => format!("purged {what}"),
-            Err((_, error)) => format!("could not purge {what}: {error}"),
+            Ok(()) => format!("purged {what}{softly}"),
+            Err((_, error)) => format!("could not purge {what}{softly}: {error}"),
         },
     );
     purged
 }
 
-async fn read(body: Body) -> Result<(String, Target), (StatusCode, String)> {
+/// The part, the target, and whether the purge is soft.
+async fn read(body: Body) -> Result<(String, Target, bool), (StatusCode, String)> {
     let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
         return Err((
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -102,6 +110,8 @@ async fn read(body: Body) -> Result<(String, Target), (StatusCode, String)> {
     };
     let request: PurgeRequest = serde_json::from_slice(&body)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not a purge request: {error}")))?;
-    let expected = "expected a part and one of tag, uri, prefix, or all: true";
-    request.target().ok_or((StatusCode::BAD_REQUEST, expected.to_owned()))
+    let expected = "expected a part and one of tag, uri, prefix, principal, or all: true";
+    let is_soft = request.soft;
+    let (part, target) = request.target().ok_or((StatusCode::BAD_REQUEST, expected.to_owned()))?;
+    Ok((part, target, is_soft))
 }

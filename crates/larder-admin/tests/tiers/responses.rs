@@ -51,7 +51,7 @@ async fn registered_response_cache_has_rows_metrics_explanations_and_purges() {
     );
     assert_eq!((&tier["lookups"]["hit"], &tier["lookups"]["miss"]), (&json!(2), &json!(1)), "{tier}");
     assert_eq!(part["reasons"]["bypass"], json!({ "cookie": 1 }));
-    assert_eq!(part["purge_targets"], json!(["tag", "uri", "prefix", "all"]));
+    assert_eq!(part["purge_targets"], json!(["tag", "uri", "prefix", "principal", "all"]));
     let metrics = page(&admin, "/metrics").await;
     for line in [
         r#"larder_tier_lookups_total{part="responses",tier="http",outcome="hit"} 2"#,

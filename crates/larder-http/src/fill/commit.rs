@@ -55,16 +55,19 @@ where
     ) -> Result<(), Reason> {
         self.check_storable(stored)?;
         self.take_share(stored, &published.key)?;
-        let ttl = Ttl::After(plan.stored_for());
-        let replaced = self.core().store.entries.compute(published.key.clone(), |present| match present {
-            Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
-            _ => (Op::Put(StoreValue::Response(stored.clone()), ttl), true),
-        });
-        match replaced {
-            _ if !replaced.result => Err(Reason::Replaced),
-            _ if replaced.refused.is_some() => Err(Reason::Refused),
-            _ => Ok(()),
-        }
+        let (store, key) = (&self.core().store, &published.key);
+        let (ttl, value) = (Ttl::After(plan.stored_for()), StoreValue::Response(stored.clone()));
+        store.replace(&self.location.resource, key, &value, || {
+            let replaced = store.entries.compute(key.clone(), |present| match present {
+                Some(entry) if !entry.value().is_same(&published.value) => (Op::Keep, false),
+                _ => (Op::Put(value.clone(), ttl), true),
+            });
+            match replaced {
+                _ if !replaced.result => Err(Reason::Replaced),
+                _ if replaced.refused.is_some() => Err(Reason::Refused),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Counts a stored response and ends hit-for-miss, or releases the followers.
@@ -88,14 +91,11 @@ where
 
     /// Whether the response may be stored: it was not purged meanwhile, and no other replica has stored another one.
     pub(super) fn check_storable(&self, stored: &Arc<StoredResponse>) -> Result<(), Reason> {
-        let purges = &self.core().store.purges;
-        let is_unpurged = purges.is_unpurged(&stored.stamp, self.location.resource.as_bytes())
-            && stored.tags_are_unpurged(purges);
-        if !is_unpurged {
+        if self.verdict(stored) == Verdict::Dead {
             return Err(Reason::Purged);
         }
-        let verdict = self.core().store.verdict(&StoreValue::Response(stored.clone()), Permits::default());
-        if verdict == Verdict::Dead {
+        // What a soft purge during its fill has made stale may still be of use to all who accept that.
+        if stored.is_ended_by_purge(self.core().store.entries.now_ms()) {
             return Err(Reason::Purged);
         }
         if self.shared.is_replaced() {
@@ -104,12 +104,24 @@ where
         Ok(())
     }
 
-    /// What purges the response beside its URI: the handler's tags, and its principal.
+    /// What purges, and other replicas, say of a response of this location.
+    pub(super) fn verdict(&self, stored: &Arc<StoredResponse>) -> Verdict {
+        let store = &self.core().store;
+        match stored.is_unpurged(&store.purges, self.location.resource.as_bytes()) {
+            true => store.verdict(&StoreValue::Response(stored.clone()), Permits::default()),
+            false => Verdict::Dead,
+        }
+    }
+
+    /// What purges the response beside its URI: the handler's tags, its principal, and the end of the rule that made its query.
     pub(crate) fn tags(&self, plan: &Plan) -> Box<[PurgeKey]> {
         let core = self.core();
         let principal = self.requester.principal().filter(|_| plan.scope == Some(Scope::Private));
         let tags = plan.tags.iter().map(|tag| core.store.purges.purge_key(tag.as_bytes()));
-        tags.chain(principal.map(|principal| core.store.principal_key(principal))).collect()
+        let ruled_path = key::ruled_path(key::uri_of(self.location.resource.as_bytes()));
+        tags.chain(principal.map(|principal| core.store.principal_key(principal)))
+            .chain(ruled_path.map(|path| core.store.ruled_path_key(path)))
+            .collect()
     }
 
     /// Returns the key under which the response is stored.
@@ -125,31 +137,32 @@ where
         let StoreLocation { resource, variant, .. } = &self.location;
         match variant {
             None if plan.vary.is_empty() && !plan.is_guarded() => {
-                self.role.store(cache, resource, value, ttl)?;
+                let put = || self.role.store(cache, resource, value.clone(), ttl);
+                self.disk.put(&cache.store, (resource, resource), &value, put)?;
                 self.remember_scope(plan);
                 Ok(resource.clone())
             }
             None => {
                 let (record, key) = self.new_variant(stored, plan)?;
-                put(cache, &key, value, ttl)?;
-                let result = self.role.store(
-                    cache,
-                    resource,
-                    StoreValue::Varies(record),
-                    Ttl::After(plan.record_ttl()),
-                );
+                cache.store.replace(resource, &key, &value, || put(cache, &key, value.clone(), ttl))?;
+                let record = StoreValue::Varies(record);
+                let put = || self.role.store(cache, resource, record.clone(), Ttl::After(plan.record_ttl()));
+                let result = cache.store.replace(resource, resource, &record, put);
                 if result.is_err() {
+                    cache.store.forget_on_disk(&key);
                     cache.store.entries.remove(&key);
                 }
                 result.map(|()| key)
             }
             Some((record, key)) if *record.fields() == *plan.vary && record.scope() == plan.scope => {
                 self.take_share(stored, key)?;
-                self.role.store(cache, key, value, ttl)?;
+                let put = || self.role.store(cache, key, value.clone(), ttl);
+                self.disk.put(&cache.store, (resource, key), &value, put)?;
                 if let Some(evicted) = record.add_variant(key) {
                     cache.store.entries.remove(&evicted);
                 }
                 cache.store.update_record(resource, record, plan.record_ttl());
+                cache.store.add_missing_to_disk(resource, &StoreValue::Varies(record.clone()));
                 Ok(key.clone())
             }
             Some((record, _)) => {
@@ -161,15 +174,19 @@ where
                     Ok((value, ttl, resource.clone()))
                 } else {
                     self.new_variant(stored, plan).and_then(|(record, key)| {
-                        put(cache, &key, value, ttl)?;
+                        cache
+                            .store
+                            .replace(resource, &key, &value, || put(cache, &key, value.clone(), ttl))?;
                         Ok((StoreValue::Varies(record), Ttl::After(plan.record_ttl()), key))
                     })
                 };
                 match replacement {
                     Ok((value, ttl, key)) => {
-                        FillRole::Refresh(old).store(cache, resource, value, ttl).map(|()| key)
+                        let put = || FillRole::Refresh(old).store(cache, resource, value.clone(), ttl);
+                        cache.store.replace(resource, resource, &value, put).map(|()| key)
                     }
                     Err(reason) => {
+                        cache.store.forget_on_disk(resource);
                         cache.store.entries.remove_if(resource, |entry| entry.value().is_same(&old));
                         Err(reason)
                     }
@@ -234,6 +251,9 @@ where
     pub(super) fn abandon_store(&mut self, reason: Reason, status: StatusCode) {
         if is_passing(reason, status) {
             self.restore_expired();
+        } else if matches!(self.role, FillRole::Leader(_)) {
+            // Before anybody looks there again.
+            self.core().store.forget_on_disk(self.location.key());
         }
         self.role.release_followers();
         let is_lasting =
@@ -259,6 +279,7 @@ where
             && !status.is_server_error()
             && let FillRole::Refresh(old) = &self.role
         {
+            self.core().store.forget_on_disk(self.location.key());
             self.core().store.remove_if_same(self.location.key().clone(), old);
         }
     }

@@ -296,6 +296,7 @@ where
             client: Some(client),
             first_variant: Default::default(),
             shared: Default::default(),
+            disk: Default::default(),
         };
         fill.run(inner, request).await;
     });

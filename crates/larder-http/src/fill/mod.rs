@@ -21,11 +21,16 @@
 //! - [`role`]: how a fill may store its response. [`call`]: the call of its handler.
 //! - [`read`], [`collect`]: reading the body. [`send`], [`stream`]: what the client and the followers get.
 //! - [`validation`]: what is expired is validated by the handler, or answers if that fails.
+//! - `elsewhere`: a response that is found on disk, by `disk`, or in Redis.
 //! - [`commit`]: what becomes of the response. `share`, or `unshared` without that feature: what other replicas get of it.
 
 mod call;
 mod collect;
 mod commit;
+#[cfg(feature = "disk")]
+pub(crate) mod disk;
+#[cfg(any(feature = "disk", feature = "shared"))]
+mod elsewhere;
 pub(crate) mod forward;
 pub(crate) mod invalidation;
 pub(crate) mod miss;
@@ -67,12 +72,14 @@ use crate::policy::gate::Requester;
 use crate::policy::plan::Plan;
 use crate::policy::profile::Profile;
 use crate::rfc::groups;
+use crate::shared::Verdict;
 use crate::status::{Outcome, Reason};
 use crate::store::HttpCache;
 use crate::store::core::CacheCore;
+use crate::store::entries::Store;
 use crate::store::location::StoreLocation;
 use crate::stored::body::{Body, BoxError};
-use crate::stored::entry::{OriginFailure, ReplayRequest, StoredResponse};
+use crate::stored::entry::{OriginFailure, ReplayRequest, StoreValue, StoredResponse};
 use crate::stored::record::VaryRecord;
 
 /// The result that a fill sends to its client.
@@ -88,7 +95,7 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     pub(crate) requester: Requester,
     /// The client gets no body.
     #[cfg_attr(
-        not(feature = "shared"),
+        not(any(feature = "disk", feature = "shared")),
         expect(dead_code, reason = "a HEAD fills nothing, but may find a response elsewhere")
     )]
     pub(crate) head_only: bool,
@@ -98,6 +105,57 @@ pub(crate) struct Fill<B: http_body::Body, E> {
     /// The record and the key of the first variant, once the response says that the resource varies.
     pub(crate) first_variant: OnceLock<(Arc<VaryRecord>, Key)>,
     pub(crate) shared: FillShare,
+    pub(crate) disk: FillDisk,
+}
+
+/// The part of a fill that concerns the disk.
+#[derive(Debug, Default)]
+pub(crate) struct FillDisk {
+    /// The key of the entry that the fill has found there, and the version of its file.
+    #[cfg(feature = "disk")]
+    found: Option<(Key, u32)>,
+}
+
+impl FillDisk {
+    /// Does `put`, which makes this value of a resource visible under its key. What the disk has of the key is the value itself,
+    /// or is replaced by it.
+    ///
+    /// # Errors
+    /// Those of `put`; `Replaced` if the value comes from the disk, which has it no longer.
+    fn put(
+        &self,
+        store: &Store,
+        (resource, key): (&Key, &Key),
+        value: &StoreValue,
+        put: impl FnOnce() -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        #[cfg(feature = "disk")]
+        if let (Some((found, version)), Some(disk)) = (&self.found, &store.disk)
+            && found == key
+        {
+            return disk.restore(key, *version, put).unwrap_or(Err(Reason::Replaced));
+        }
+        store.replace(resource, key, value, put)
+    }
+}
+
+/// Looks elsewhere for the response of a request that calls no handler for it, or not as a fill: on disk, or in Redis. Returns the
+/// request unless it was answered.
+pub(crate) async fn find<B, E, ReqBody>(
+    fill: &mut Fill<B, E>,
+    request: Request<ReqBody>,
+) -> Option<Request<ReqBody>>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    // What a replica has on disk is only for a validation.
+    #[cfg(feature = "disk")]
+    let request = match fill.core().store.shared {
+        None => disk::find(fill, request).await?,
+        Some(_) => request,
+    };
+    replicas::find(fill, request).await
 }
 
 impl<B, E> Fill<B, E>
@@ -116,9 +174,18 @@ where
             let Some(unanswered) = Box::pin(replicas::begin(&mut self, request)).await else { return };
             request = unanswered;
         }
-        let is_validation = self.add_conditions(request.headers_mut());
         // Taken before the handler starts: every later purge covers its response.
         let stamp = self.core().store.purges.stamp(key::uri_of(self.location.resource.as_bytes()));
+        // An earlier one covers what was stored: a 304 must not make that good again.
+        if self.location.expired.as_ref().is_some_and(|expired| self.verdict(expired) != Verdict::Usable) {
+            self.location.expired = None;
+        }
+        #[cfg(feature = "disk")]
+        if self.core().store.disk.is_some() {
+            let Some(unanswered) = Box::pin(disk::begin(&mut self, request)).await else { return };
+            request = unanswered;
+        }
+        let is_validation = self.add_conditions(request.headers_mut());
         let begun_ms = self.core().store.entries.now_ms();
         let deadline = Instant::now() + self.core().limits.fill_timeout;
         let HandlerCall { future, ctx, guard, is_graphql, has_content } =
@@ -185,7 +252,11 @@ where
         self.requester.check(plan.scope)?;
         let mut plan = core.rules.check_fields_read(response, plan, has_content)?;
         if core.rules.profile == Profile::Rfc {
-            if !core.key_space.learn_query_rule(resource, response.headers()) {
+            let learnt = core.key_space.learn_query_rule(resource, response.headers());
+            if learnt.replaces_rule {
+                core.purge_ruled(resource);
+            }
+            if !learnt.is_storable {
                 return Err(Reason::QueryRule);
             }
             let groups = groups::groups(response.headers()).into_iter();
@@ -251,11 +322,13 @@ where
         self.shared.release();
     }
 
-    /// A complete response as Redis has it too, if it holds it there: what is fresh or within its grace period.
-    async fn shared(&mut self, stored: StoredResponse, plan: &Plan) -> StoredResponse {
-        if (plan.ttl + plan.grace).is_zero() {
+    /// A complete response as Redis has it too, if it holds it there: what is fresh or within its grace period. Not what one client
+    /// has had validated for itself: the others keep what they have.
+    async fn shared(&mut self, stored: StoredResponse, plan: &Plan, is_validated: bool) -> StoredResponse {
+        if (plan.ttl + plan.grace).is_zero() || (is_validated && self.shared.is_alone()) {
+            let copy = self.running_copy(plan);
             self.shared.release();
-            return stored;
+            return stored.with_copy(copy);
         }
         self.share(stored, plan).await
     }

@@ -220,7 +220,7 @@ where
         let stored = StoredResponse::new(status, reply.headers(), body, &plan, tags, stamp, now);
         let stored = match copy_for_followers {
             Some(copy) => stored.with_copy(Some(copy)),
-            None if self.shared.has_lease() => Box::pin(self.shared(stored, &plan)).await,
+            None if self.shared.has_lease() => Box::pin(self.shared(stored, &plan, false)).await,
             None => stored,
         };
         let stored = Arc::new(self.with_siblings(stored, &plan));

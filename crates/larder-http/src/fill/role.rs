@@ -83,7 +83,7 @@ impl FillRole {
     }
 
     /// Makes one follower the leader, because this fill calls no handler.
-    #[cfg(feature = "shared")]
+    #[cfg(any(feature = "disk", feature = "shared"))]
     pub(crate) fn promote_follower(&mut self) {
         if let FillRole::Leader(ticket) = self {
             drop(ticket.take());

@@ -6,26 +6,31 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use larder::{Committed, SharedCopy, SharedFetch, SharedLease, SharedReload, SharedValue};
-use larder_engine::{Load, Ttl};
 use tokio::time::sleep;
 use twox_hash::XxHash3_128;
 
-use crate::fill::{Fill, FillRole, UnticketedFill};
+use crate::fill::elsewhere::Taken;
+use crate::fill::{Fill, FillRole};
 use crate::key::{self, Key};
 use crate::policy::plan::Plan;
 use crate::shared::codec::{self, SharedEntry, SharedResponse};
 use crate::shared::replicas::redis_key;
-use crate::shared::{Permits, SharedStore, Verdict, tags};
+use crate::shared::times::SharedTimes;
+use crate::shared::{SharedStore, tags};
 use crate::status::{Outcome, Reason};
-use crate::store::location::StoreLocation;
 use crate::stored::body::BoxError;
 use crate::stored::chunks::Chunks;
-use crate::stored::entry::{self, ReplayRequest, StoreValue, StoredBody, StoredResponse};
+use crate::stored::entry::{StoredBody, StoredResponse};
 use crate::stored::purge::{PurgeKey, PurgeStamp};
 use crate::stored::record::VaryRecord;
 
-/// How often a refresh looks whether another replica has refreshed the entry, and the pause before each look.
+/// How often a fill looks whether another replica has refreshed the entry, and the pause after each look. For a refresh: nobody waits
+/// for it.
 const REFRESH_LOOKS: (usize, Duration) = (20, Duration::from_millis(100));
+/// For a validation that clients wait for.
+const VALIDATION_LOOKS: (usize, Duration) = (200, Duration::from_millis(10));
+/// For a request that waits for no others.
+const ONE_LOOK: (usize, Duration) = (1, Duration::ZERO);
 
 /// The part of a fill that concerns other replicas.
 #[derive(Debug, Default)]
@@ -34,6 +39,8 @@ pub(crate) struct FillShare {
     lease: Option<SharedLease>,
     /// Redis has the response of another fill by now, or the place for this one is gone: a purge is none of the reasons.
     is_replaced: bool,
+    /// The handler must be asked, whatever other replicas have.
+    is_alone: bool,
 }
 
 impl FillShare {
@@ -44,6 +51,16 @@ impl FillShare {
 
     pub(crate) fn has_lease(&self) -> bool {
         self.lease.is_some()
+    }
+
+    /// The handler must be asked, whatever other replicas have.
+    pub(crate) fn validate_alone(&mut self) {
+        self.is_alone = true;
+    }
+
+    /// Whether the handler is asked although other replicas may have a response.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// The id of the record that this fill makes. Another replica that loads at the same time makes the same record: both
@@ -78,34 +95,39 @@ where
     let Some(store) = cache.core().store.shared.clone() else { return Some(request) };
     // Taken before Redis is asked: every later purge covers what it has.
     let stamp = fill.core().store.purges.stamp(key::uri_of(fill.location.resource.as_bytes()));
+    fill.shared.is_alone = fill.must_ask_handler();
     loop {
         let key = redis_key(fill.location.key());
-        let value = match &fill.role {
+        let has_expired = fill.location.expired.is_some();
+        let found = match &fill.role {
+            _ if fill.shared.is_alone => SharedReload::Lease(store.view.unleased(&key).await),
             // Requests with credentials wait for no others until the resource is known to have a scope. Redis may know it.
+            FillRole::Unticketed { .. } if has_expired => store.reloaded(&key, ONE_LOOK).await,
             FillRole::Unticketed { .. } => {
                 let is_unscoped = fill.core().store.hit_for_miss.contains(&fill.unscoped_key());
-                let found = if is_unscoped { None } else { store.view.read(&key).await };
-                let Some(value) = found else {
-                    fill.shared.lease = Some(store.view.unleased(&key).await);
-                    return Some(request);
-                };
-                value
+                match if is_unscoped { None } else { store.view.read(&key).await } {
+                    Some(value) => SharedReload::Found(value),
+                    None => SharedReload::Lease(store.view.unleased(&key).await),
+                }
             }
+            FillRole::Leader(_) if has_expired => store.reloaded(&key, VALIDATION_LOOKS).await,
             FillRole::Leader(_) => match store.view.fetch(&key).await {
-                SharedFetch::Found(value) => value,
-                SharedFetch::Lease(lease) => {
-                    fill.shared.lease = Some(lease);
-                    return Some(request);
-                }
+                SharedFetch::Found(value) => SharedReload::Found(value),
+                SharedFetch::Lease(lease) => SharedReload::Lease(lease),
             },
-            FillRole::Refresh(_) => match store.refreshed(&key).await {
-                SharedReload::Found(value) => value,
-                SharedReload::Lease(lease) => {
-                    fill.shared.lease = Some(lease);
-                    return Some(request);
-                }
-                SharedReload::Elsewhere => return None,
-            },
+            FillRole::Refresh(_) => store.reloaded(&key, REFRESH_LOOKS).await,
+        };
+        let value = match found {
+            SharedReload::Found(value) => value,
+            SharedReload::Lease(lease) => {
+                fill.shared.lease = Some(lease);
+                return Some(request);
+            }
+            SharedReload::Elsewhere if matches!(fill.role, FillRole::Refresh(_)) => return None,
+            SharedReload::Elsewhere => {
+                fill.shared.lease = Some(store.view.unleased(&key).await);
+                return Some(request);
+            }
         };
         // The gate may deny now what it has allowed before the wait for another replica.
         if fill.location.is_guarded() {
@@ -114,6 +136,8 @@ where
         match fill.take(value, &stamp) {
             Taken::Answered => return None,
             Taken::Varies => {}
+            // It can be validated: by this replica alone, or by one of all.
+            Taken::Unusable if fill.location.expired.is_some() && (!has_expired || fill.shared.is_alone) => {}
             Taken::Unusable => {
                 fill.shared.lease = Some(store.view.unleased(&key).await);
                 return Some(request);
@@ -151,23 +175,12 @@ where
     Some(request)
 }
 
-/// What became of a value from Redis.
-enum Taken {
-    /// It is stored and has answered the client.
-    Answered,
-    /// It was a record: the fill is now for a variant.
-    Varies,
-    /// It is malformed, purged meanwhile, longer than this replica stores, or there is no memory for it.
-    Unusable,
-}
-
 impl SharedStore {
-    /// Waits while another replica refreshes an entry.
-    async fn refreshed(&self, key: &[u8]) -> SharedReload {
-        let (looks, pause) = REFRESH_LOOKS;
-        for _ in 0..looks {
+    /// Fresh bytes, or the right to load them. Waits so long while another replica loads.
+    async fn reloaded(&self, key: &[u8], (looks, pause): (usize, Duration)) -> SharedReload {
+        for look in 1..=looks {
             match self.view.reload(key).await {
-                SharedReload::Elsewhere => sleep(pause).await,
+                SharedReload::Elsewhere if look < looks => sleep(pause).await,
                 ended => return ended,
             }
         }
@@ -196,7 +209,8 @@ where
     fn take(&mut self, value: SharedValue, stamp: &PurgeStamp) -> Taken {
         let key = self.location.key().clone();
         let (ttl, kept_for, age) = (value.remaining_ttl(), value.remaining(), value.age());
-        match codec::decode(&key, value.bytes()) {
+        let Some((times, entry)) = SharedTimes::split(value.bytes()) else { return Taken::Unusable };
+        match codec::decode(&key, entry) {
             Some(SharedEntry::Response(response)) => {
                 let is_long = response.body.len() > self.core().limits.max_body_bytes;
                 if is_long || self.requester.check(response.scope).is_err() {
@@ -205,20 +219,19 @@ where
                 let Some(body) = self.keep(response.body) else { return Taken::Unusable };
                 let varies = self.location.variant.as_ref();
                 let plan = Plan {
-                    ttl,
-                    grace: kept_for.saturating_sub(ttl),
                     age: Duration::from_millis(response.age_ms).saturating_add(age),
                     outlives_values: true,
                     scope: response.scope,
                     labels: response.labels.clone(),
                     vary: varies.map_or_else(Box::default, |(record, _)| record.fields().into()),
-                    ..Plan::default()
+                    ..times.plan(ttl, kept_for)
                 };
                 let SharedResponse { status, headers, .. } = response;
                 let now = self.core().store.entries.now_ms();
                 let tags = self.tags(&plan);
                 let stored = StoredResponse::new(status, &headers, body, &plan, tags, stamp.copy(), now);
-                self.answer_with(stored.with_copy(Some(value.into_copy())), &plan, now)
+                let stored = stored.with_copy(Some(value.into_copy()));
+                self.answer_with(stored, &plan, now, |ttl| Outcome::Shared { ttl })
             }
             Some(SharedEntry::Record { id, scope, fields }) if self.location.variant.is_none() => {
                 if self.requester.check(scope).is_err() {
@@ -239,62 +252,18 @@ where
         Some(StoredBody::Complete(Chunks::new(chunks)))
     }
 
-    /// Stores a response from Redis, which answers the followers, and sends it to the client.
-    fn answer_with(&mut self, stored: StoredResponse, plan: &Plan, now: u64) -> Taken {
-        let stored = Arc::new(self.with_siblings(stored, plan));
-        let verdict = self.core().store.verdict(&StoreValue::Response(stored.clone()), Permits::default());
-        if verdict == Verdict::Dead {
-            return Taken::Unusable;
-        }
-        // If it is not stored, it was purged meanwhile or finds no room; the client asked before.
-        if self.store(&stored, plan).is_ok() {
-            let core = self.core();
-            core.store.hit_for_miss.remove(&core.store.hit_for_miss_key(&self.location));
-        }
-        if let Some(client) = self.client.take() {
-            let outcome = match stored.outcome(now) {
-                Outcome::Hit { ttl } => Outcome::Shared { ttl },
-                stale => stale,
-            };
-            let counters = &self.core().counters;
-            let request =
-                ReplayRequest { head_only: self.head_only, ..ReplayRequest::get(&self.request_headers) };
-            let response = entry::answer(counters, &stored, request, outcome, now);
-            _ = client.send(Ok(response));
-        }
-        Taken::Answered
-    }
-
-    /// Stores the record of a resource that varies. The fill goes on for the variant that its request selects.
-    fn continue_with_variant(&mut self, record: Arc<VaryRecord>, kept_for: Duration) -> Taken {
-        let written = key::with_key_buffer(|key| {
-            record.write_key(key, self.requester.principal(), &self.request_headers)?;
-            Ok::<_, Reason>(Key::new(key))
-        });
-        let Ok(variant) = written else { return Taken::Unusable };
-        let (cache, resource) = (self.cache.clone(), self.location.resource.clone());
-        // Before others can find the record, so that they follow this fill.
-        let role = match cache.core().store.entries.load(&variant) {
-            Load::Lead(ticket) => FillRole::Leader(Some(ticket)),
-            Load::Hit(_) | Load::Follow(_) => {
-                FillRole::Unticketed { _counted: UnticketedFill::new(cache.core()) }
-            }
-        };
-        let value = StoreValue::Varies(record.clone());
-        if self.role.store(cache.core(), &resource, value, Ttl::After(kept_for)).is_err() {
-            return Taken::Unusable;
-        }
-        self.role = role;
-        self.location = StoreLocation { resource, variant: Some((record, variant)), expired: None };
-        Taken::Varies
-    }
-
     /// The times and tags of the response of this fill.
     fn options(&self, plan: &Plan) -> larder::WriteOptions {
         tags::options(plan, self.location.resource.as_bytes(), self.requester.principal())
     }
 
-    /// What judges a response whose body is still being filled.
+    /// Whether no response of another replica can be used: a client wants a validation, or what is stored is validated at each use.
+    fn must_ask_handler(&self) -> bool {
+        let is_for_client = matches!(self.role, FillRole::Refresh(_)) && self.client.is_some();
+        is_for_client || self.location.expired.as_ref().is_some_and(|stored| stored.is_never_fresh())
+    }
+
+    /// What judges a response that Redis does not have: its body is still being filled, or it is of this replica alone.
     pub(crate) fn running_copy(&self, plan: &Plan) -> Option<SharedCopy> {
         let lease = self.shared.lease.as_ref()?;
         Some(lease.copy(&self.options(plan)))
@@ -331,11 +300,14 @@ where
         let has_other_record = self.has_other_record(plan);
         if has_other_record {
             key = resource.clone();
-            // Nobody must find the old record, and all must find the new one.
+        }
+        if has_other_record || self.shared.is_alone {
+            // Nobody must find the old one, and all must find the new one.
             _ = store.view.delete(&redis_key(&key)).await;
         }
-        if has_other_record || matches!(self.role, FillRole::Unticketed { .. }) {
-            let Some(lease) = &self.shared.lease else { return stored };
+        let Some(lease) = &self.shared.lease else { return stored };
+        let is_unleased = lease.id().is_none() && matches!(self.role, FillRole::Unticketed { .. });
+        if has_other_record || self.shared.is_alone || is_unleased {
             self.shared.lease = lease.also(&redis_key(&key)).await;
             if self.shared.lease.is_none() {
                 // Another replica has stored it meanwhile. The next request gets that, and not a second record.
@@ -349,7 +321,12 @@ where
         let Some(lease) = self.shared.lease.take() else { return stored };
         let options = self.options(plan);
         let is_short = stored.complete_body().is_some_and(|body| body.len() <= store.max_body_bytes);
-        let encoded = |key: &Key| codec::encode_response(key, &stored).filter(|_| is_short);
+        let times = SharedTimes::of(plan, tags::kept(plan));
+        let framed = |times: SharedTimes, entry: Vec<u8>| [&times.to_bytes()[..], &entry].concat();
+        let encoded = |key: &Key| {
+            let entry = is_short.then(|| codec::encode_response(key, &stored)).flatten();
+            entry.map(|entry| framed(times, entry))
+        };
         let committed = match first {
             None => store.commit(lease, encoded(&key), &options).await,
             // It is not stored here either.
@@ -361,7 +338,9 @@ where
                     None => Committed::Here(lease.copy(&options)),
                 };
                 let options = tags::record_options(plan, resource.as_bytes());
-                match store.commit(lease, codec::encode_record(&resource, &record), &options).await {
+                let entry = codec::encode_record(&resource, &record);
+                let entry = entry.map(|entry| framed(SharedTimes::default(), entry));
+                match store.commit(lease, entry, &options).await {
                     Committed::Everywhere(copy) | Committed::Here(copy) => {
                         _ = record.copy.set(copy);
                         committed

@@ -26,6 +26,13 @@ impl FillShare {
     }
 
     pub(crate) fn release(&mut self) {}
+
+    #[cfg(feature = "disk")]
+    pub(crate) fn validate_alone(&mut self) {}
+
+    pub(crate) fn is_alone(&self) -> bool {
+        false
+    }
 }
 
 /// No other replica has the response.

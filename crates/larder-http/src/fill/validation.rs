@@ -14,6 +14,7 @@ use crate::policy::ctx::CacheCtx;
 use crate::policy::plan::Plan;
 use crate::rfc::directives::RequestDirectives;
 use crate::rfc::validation;
+use crate::shared::Verdict;
 use crate::status::{Outcome, Reason};
 use crate::stored::body::{Body, BoxError};
 use crate::stored::entry::{OriginFailure, ReplayRequest, StoreValue, StoredBody, StoredResponse};
@@ -58,7 +59,7 @@ where
         // A 304 that names no tags leaves those of what it validates: they still purge it.
         if ctx.has_no_tags() {
             let store = &self.core().store;
-            expired.tag_names(|tag| store.is_of_handler(tag)).for_each(|tag| ctx.tag(tag));
+            expired.tag_names(|tag| store.is_kept_tag(tag)).for_each(|tag| ctx.tag(tag));
         }
         let plan = self.plan(&mut merged, ctx, has_content, delay);
         let (head, ()) = merged.into_parts();
@@ -84,7 +85,7 @@ where
             }
             None => {
                 let stored = match self.shared.has_lease() {
-                    true => self.shared(stored, &plan).await,
+                    true => self.shared(stored, &plan, true).await,
                     false => stored,
                 };
                 let stored = Arc::new(self.with_siblings(stored, &plan));
@@ -116,9 +117,9 @@ where
         let now = self.core().store.entries.now_ms();
         let Some(expired) = self.location.expired.clone() else { return false };
         let directives = RequestDirectives::parse(&self.request_headers);
-        // A purge meanwhile is final.
-        let is_purged = self.check_storable(&expired).is_err();
-        if is_purged || !expired.serve_stale_on(failure, &directives, now) {
+        // A purge meanwhile is final, and one of another replica may be missing while Redis is lost.
+        let is_allowed = self.verdict(&expired) == Verdict::Usable;
+        if !is_allowed || !expired.serve_stale_on(failure, &directives, now) {
             return false;
         }
         self.restore_expired();

@@ -1,5 +1,5 @@
 //! Fuzz tests of the code that reads input of clients: random inputs, and a straightforward model of the same rule. Those
-//! of GraphQL are with its parser, in `graphql/tests.rs`, and that of shared entries with their codec.
+//! of GraphQL are with its parser, in `graphql/tests.rs`, and those of shared entries and of files with their codecs.
 //!
 //! They run with the other tests. A failure prints the input and the seed that repeats it, for the variable
 //! `BOLERO_RANDOM_SEED`; `BOLERO_RANDOM_ITERATIONS` sets the number of inputs.

@@ -19,7 +19,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::headers::fields::FieldSet;
-use crate::key::query_rules::QueryRules;
+use crate::key::query_rules::{Learnt, QueryRules};
 use crate::rfc::no_vary_search::NoVarySearch;
 use crate::status::Reason;
 
@@ -78,10 +78,11 @@ pub(crate) struct KeySpace {
 }
 
 impl KeySpace {
-    /// Notes what a response says of the queries of its path. Returns whether it may be stored under its key, which may have
-    /// been made by another rule.
-    pub(crate) fn learn_query_rule(&self, resource: &Key, response: &HeaderMap) -> bool {
-        let Some(rules) = &self.query_rules else { return true };
+    /// Notes what a response says of the queries of its path.
+    pub(crate) fn learn_query_rule(&self, resource: &Key, response: &HeaderMap) -> Learnt {
+        let Some(rules) = &self.query_rules else {
+            return Learnt { is_storable: true, replaces_rule: false };
+        };
         let (path, query) = split_query(uri_of(resource.as_bytes()));
         rules.learn(path, query, NoVarySearch::parse(response))
     }
@@ -284,6 +285,23 @@ fn parts_end(resource: &[u8], parts: usize) -> usize {
 fn split_query(uri: &[u8]) -> (&[u8], Option<&[u8]>) {
     let (path, query) = uri.split_at(parts_end(uri, 4));
     (path, (query[..4] != ABSENT.to_be_bytes()).then(|| &query[4..]))
+}
+
+/// The path of a URI's key whose query was made by a rule of that path.
+pub(crate) fn ruled_path(uri: &[u8]) -> Option<&[u8]> {
+    let (path, query) = split_query(uri);
+    query_rules::is_ruled(query).then_some(path)
+}
+
+/// The path in a URI's key, with all that is before it.
+pub(crate) fn path_of(uri: &[u8]) -> &[u8] {
+    split_query(uri).0
+}
+
+/// Whether the key of a resource is that of its URI, and no more.
+#[cfg(feature = "disk")]
+pub(crate) fn is_of_uri_alone(resource: &[u8]) -> bool {
+    uri_of(resource).len() == resource.len()
 }
 
 /// The origin in a URI's key (see [`write_origin`]).

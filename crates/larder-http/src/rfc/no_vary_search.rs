@@ -46,6 +46,16 @@ impl NoVarySearch {
         (!is_default).then_some(NoVarySearch { ignores_order, names, names_are_significant })
     }
 
+    /// Bytes that are equal exactly for equal rules.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![u8::from(self.ignores_order), u8::from(self.names_are_significant)];
+        for name in &self.names {
+            bytes.extend_from_slice(&(name.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+        }
+        bytes
+    }
+
     /// The significant parameters of a query without its question mark, in a form that is equal exactly for equivalent
     /// queries (section 5). It is at most four times as long as the query.
     pub(crate) fn canonical_query(&self, query: &str) -> String {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::Request;
-use http::header::COOKIE;
 
 use super::{Call, HttpCacheService};
 use crate::fill::FillRole;
@@ -14,7 +13,6 @@ use crate::key::RequestKey;
 use crate::policy::profile::Profile;
 use crate::policy::scope::Scope;
 use crate::request::traits::RequestTraits;
-use crate::rfc::directives::RequestDirectives;
 use crate::rfc::requesting::Use;
 use crate::service::response_future::AnswerFuture;
 use crate::status::Reason;
@@ -30,18 +28,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
 
     /// What to do with a stored response for a client that states its terms.
     pub(super) fn use_of<T>(&self, request: &Request<T>, stored: &StoredResponse, now: u64) -> Use {
-        if stored.scope >= Some(Scope::Gated) {
-            // Its validation would not have the credentials that the gate has judged.
-            return Use::Serve;
-        }
-        match stored.use_for(&RequestDirectives::parse(request.headers()), now) {
-            Use::Serve | Use::ServeAndValidate
-                if stored.is_estimated() && request.headers().contains_key(COOKIE) =>
-            {
-                Use::Validate
-            }
-            usable => usable,
-        }
+        stored.use_for_request(request.headers(), now)
     }
 
     /// The expired response that a client accepts whose `max-stale` allows it, and the time now.
@@ -79,7 +66,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let location = self.cache().core().location_of(RequestKey::new(&request, &body_key));
         let mut location = match location {
             Ok(location) => location,
-            Err(reason) => return self.bypass(request, reason, false),
+            Err(reason) => return self.pass(request, reason, false),
         };
         traits.mark(&mut request);
         location.expired = Some(stored.clone());

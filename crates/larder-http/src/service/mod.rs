@@ -130,7 +130,7 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         // Before any lock: who held it at the fork does not exist here, nor do the tasks that fill bodies.
         if self.cache().core().process.has_forked() {
-            return ResponseFuture::answering(self.bypass(request, Reason::Forked, false));
+            return ResponseFuture::answering(self.pass(request, Reason::Forked, false));
         }
         let rule = self.body_key().rule(request.method(), request.uri());
         let mut traits =
@@ -141,7 +141,7 @@ where
                 }
                 Err(reason) => {
                     let invalidates_uri = self.body_key().has_rule_for(request.uri());
-                    return ResponseFuture::answering(self.bypass(request, reason, invalidates_uri));
+                    return ResponseFuture::answering(self.pass(request, reason, invalidates_uri));
                 }
             };
         let Some(mut rule) = rule else {
@@ -151,7 +151,7 @@ where
         match self.body_key().has_body_key(&mut rule, &request) {
             Ok(true) => ResponseFuture::reading(self.clone(), request, rule, traits),
             Ok(false) => ResponseFuture::answering(self.answer(request, identity, None, traits)),
-            Err(reason) => ResponseFuture::answering(self.bypass(request, reason, false)),
+            Err(reason) => ResponseFuture::answering(self.pass(request, reason, false)),
         }
     }
 }
@@ -191,6 +191,19 @@ struct Call<ReqBody> {
     body_key: Option<Bytes>,
     requester: Requester,
     traits: RequestTraits,
+}
+
+impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
+    /// Forwards a request past the cache, because a rule of the caller says so; it is counted and reported as [`Reason::Rule`].
+    /// What the request changes is not invalidated: use it for safe methods.
+    pub fn bypass<ReqBody, B>(&self, request: Request<ReqBody>) -> ResponseFuture<S, ReqBody, B, K>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>>,
+        K: BodyKey<ReqBody>,
+        B: http_body::Body,
+    {
+        ResponseFuture::answering(self.pass(request, Reason::Rule, false))
+    }
 }
 
 impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
@@ -426,7 +439,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     {
         match call.traits.only_if_cached {
             true => self.only_if_cached(),
-            false => self.bypass(call.request, reason, false),
+            false => self.pass(call.request, reason, false),
         }
     }
 
@@ -456,7 +469,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
     }
 
     /// `has_body_keys`: responses to requests with a body may be stored for the URI.
-    pub(crate) fn bypass<ReqBody, B>(
+    pub(crate) fn pass<ReqBody, B>(
         &self,
         request: Request<ReqBody>,
         reason: Reason,
@@ -506,7 +519,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let hit_for_miss_key = core.store.hit_for_miss_key(&location);
         let is_hit_for_miss = core.store.hit_for_miss.contains(&hit_for_miss_key);
         if let Some(reason) = core.why_unfilled(traits, &requester, &location, is_hit_for_miss) {
-            if core.store.shared.is_some() && !is_hit_for_miss {
+            if core.store.may_have_elsewhere(&location) && !is_hit_for_miss {
                 return self.find_elsewhere(request, location, requester, reason);
             }
             return self.answer_unfilled(request, &location, reason);
@@ -585,6 +598,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             client: None,
             first_variant: Default::default(),
             shared: Default::default(),
+            disk: Default::default(),
         };
         tokio::spawn(fill.run(self.inner(), request));
     }

@@ -94,7 +94,7 @@ where
                         service.answer(Request::from_parts(head, body), into_body, Some(key), traits)
                     }
                     Ok((body, Err(reason))) => {
-                        service.bypass(Request::from_parts(head, into_body(body)), reason, false)
+                        service.pass(Request::from_parts(head, into_body(body)), reason, false)
                     }
                     Err(rejection) => AnswerFuture::ready(service.reject(rejection)),
                 }

@@ -1,5 +1,5 @@
-//! Requests that fill no response: a HEAD, most ranges, and those that want a stored response or none. In a shared cache they
-//! ask Redis before they go to the handler.
+//! Requests that fill no response: a HEAD, most ranges, and those that want a stored response or none. Before they go to
+//! the handler they look on disk, or in a shared cache ask Redis.
 
 use bytes::Bytes;
 use http::Method;
@@ -9,8 +9,7 @@ use tower_service::Service;
 
 use crate::fill::forward::{FollowUp, RangeCheck};
 use crate::fill::forward::{Handler, HandlerBody};
-use crate::fill::replicas;
-use crate::fill::{Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
+use crate::fill::{self, Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
 use crate::headers::fields::FieldSet;
 use crate::policy::gate::Requester;
 use crate::request::traits::RequestTraits;
@@ -66,7 +65,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         self.forward(request, Outcome::Bypass(reason), follow_up)
     }
 
-    /// The same, after a look into Redis: another replica may have stored the response.
+    /// The same, after a look on disk, or into Redis: another replica may have stored the response.
     pub(crate) fn find_elsewhere<ReqBody, B>(
         &self,
         mut request: Request<ReqBody>,
@@ -100,8 +99,9 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
                 client: Some(client),
                 first_variant: Default::default(),
                 shared: Default::default(),
+                disk: Default::default(),
             };
-            match replicas::find(&mut fill, request).await {
+            match fill::find(&mut fill, request).await {
                 Some(request) => service.answer_unfilled(request, &location, reason).await,
                 None => response.try_recv().expect("it was answered"),
             }

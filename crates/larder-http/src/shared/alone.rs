@@ -42,11 +42,19 @@ impl SharedStore {
         match *self {}
     }
 
-    pub(crate) fn invalidate_uri(&self, _: &[u8]) {
+    pub(crate) fn invalidate_uri(&self, _: &[u8], _: bool) {
         match *self {}
     }
 
     pub(crate) fn spawn_purge_of_tag(&self, _: &str) {
+        match *self {}
+    }
+
+    pub(crate) fn spawn_purge_of_ruled_path(&self, _: &[u8]) {
+        match *self {}
+    }
+
+    pub(crate) fn is_hashed_tag(&self, _: &str) -> bool {
         match *self {}
     }
 }

@@ -8,16 +8,18 @@
 //! ```
 //!
 //! - [`replicas`]: the judgement of other replicas, or `alone` without the feature `shared`.
-//! - [`codec`]: entries as bytes. [`tags`]: the tags by which entries are purged.
+//! - [`codec`]: entries as bytes. `times`: their times. [`tags`]: the tags by which entries are purged.
 
 #[cfg(not(feature = "shared"))]
 mod alone;
-#[cfg(feature = "shared")]
+#[cfg(any(feature = "disk", feature = "shared"))]
 pub(crate) mod codec;
 #[cfg(feature = "shared")]
 pub(crate) mod replicas;
 #[cfg(feature = "shared")]
 pub(crate) mod tags;
+#[cfg(feature = "shared")]
+pub(crate) mod times;
 
 #[cfg(not(feature = "shared"))]
 pub(crate) use alone::{AskedAt, SharedStore};

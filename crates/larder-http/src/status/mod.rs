@@ -91,6 +91,8 @@ reasons! {
     Upgrade => "upgrade",
     /// A range request for a response that is not stored.
     Range => "range",
+    /// A rule of the service in front of the cache: see [`HttpCacheService::bypass`](crate::HttpCacheService::bypass).
+    Rule => "rule",
     /// `If-Match`, `If-Unmodified-Since`, or any condition or range of a POST: the handler must evaluate them.
     Precondition => "precondition",
     /// The request has `Cache-Control: no-store`.
@@ -199,6 +201,11 @@ pub enum Outcome {
         /// Remaining TTL in seconds.
         ttl: u64,
     },
+    /// Answered from an entry on disk, without the handler.
+    Disk {
+        /// Remaining TTL in seconds.
+        ttl: u64,
+    },
     /// Answered from a stale entry, within its grace period.
     Stale {
         /// Seconds since the TTL ended.
@@ -222,11 +229,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// One word for logs and metrics: `hit`, `shared`, `stale`, `validated`, `miss`, `collapsed`, `bypass` or `rejected`.
+    /// One word for logs and metrics: `hit`, `shared`, `disk`, `stale`, `validated`, `miss`, `collapsed`, `bypass` or `rejected`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Hit { .. } => "hit",
             Outcome::Shared { .. } => "shared",
+            Outcome::Disk { .. } => "disk",
             Outcome::Stale { .. } => "stale",
             Outcome::Validated => "validated",
             Outcome::Miss { collapsed: true, .. } => "collapsed",
@@ -258,6 +266,7 @@ impl fmt::Display for Outcome {
         match *self {
             Outcome::Hit { ttl } => write!(f, "hit; ttl={ttl}"),
             Outcome::Shared { ttl } => write!(f, "hit; ttl={ttl}; detail=shared"),
+            Outcome::Disk { ttl } => write!(f, "hit; ttl={ttl}; detail=disk"),
             Outcome::Stale { over: 0 } => f.write_str("hit; ttl=0; detail=stale"),
             Outcome::Stale { over } => write!(f, "hit; ttl=-{over}; detail=stale"),
             Outcome::Validated => f.write_str("fwd=stale; fwd-status=304; stored"),
@@ -286,6 +295,7 @@ mod tests {
         for (outcome, text) in [
             (Outcome::Hit { ttl: 42 }, "larder; hit; ttl=42"),
             (Outcome::Shared { ttl: 42 }, "larder; hit; ttl=42; detail=shared"),
+            (Outcome::Disk { ttl: 42 }, "larder; hit; ttl=42; detail=disk"),
             (Outcome::Stale { over: 3 }, "larder; hit; ttl=-3; detail=stale"),
             (Outcome::Validated, "larder; fwd=stale; fwd-status=304; stored"),
             (miss(false, false, None), "larder; fwd=uri-miss; stored"),

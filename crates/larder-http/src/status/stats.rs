@@ -12,6 +12,7 @@ pub const MAX_TOP: usize = 10;
 pub(crate) struct Counters {
     hits: Counter,
     shared_hits: Counter,
+    disk_hits: Counter,
     stale_hits: Counter,
     validated: Counter,
     misses: Counter,
@@ -38,6 +39,7 @@ impl Counters {
         Counters {
             hits: Counter::default(),
             shared_hits: Counter::default(),
+            disk_hits: Counter::default(),
             stale_hits: Counter::default(),
             validated: Counter::default(),
             misses: Counter::default(),
@@ -62,6 +64,7 @@ impl Counters {
         match outcome {
             Outcome::Hit { .. } => self.hits.add(1),
             Outcome::Shared { .. } => self.shared_hits.add(1),
+            Outcome::Disk { .. } => self.disk_hits.add(1),
             Outcome::Stale { .. } => self.stale_hits.add(1),
             Outcome::Validated => self.validated.add(1),
             Outcome::Miss { collapsed: true, .. } => self.collapsed.add(1),
@@ -93,7 +96,12 @@ impl Counters {
         tags.for_each(|tag| self.tags.record_sampled(sampled, tag.as_bytes()));
     }
 
-    pub(crate) fn snapshot(&self, store: &larder_engine::Stats, body_bytes: u64) -> Stats {
+    pub(crate) fn snapshot(
+        &self,
+        store: &larder_engine::Stats,
+        body_bytes: u64,
+        disk: Option<DiskStats>,
+    ) -> Stats {
         let by_reason = |counters: &[Counter]| {
             let counts = Reason::ALL.iter().zip(counters).map(|(reason, counter)| (*reason, counter.get()));
             counts.filter(|(_, count)| *count > 0).collect()
@@ -101,6 +109,7 @@ impl Counters {
         Stats {
             hits: self.hits.get(),
             shared_hits: self.shared_hits.get(),
+            disk_hits: self.disk_hits.get(),
             stale_hits: self.stale_hits.get(),
             validated: self.validated.get(),
             misses: self.misses.get(),
@@ -119,6 +128,7 @@ impl Counters {
             bytes: store.weight,
             capacity: store.capacity,
             body_bytes,
+            disk,
             top_paths: self.paths.top(MAX_TOP),
             top_routes: self.routes.top(MAX_TOP),
             top_tags: self.tags.top(MAX_TOP),
@@ -130,7 +140,7 @@ impl Counters {
 
 /// The counters of a cache since it was built, and its current size.
 ///
-/// Every request is counted once, as a hit, shared hit, stale hit, validated, miss, collapsed or bypassed.
+/// Every request is counted once, as a hit, shared hit, disk hit, stale hit, validated, miss, collapsed or bypassed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -138,6 +148,8 @@ pub struct Stats {
     pub hits: u64,
     /// Requests answered from an entry of another replica, without the handler.
     pub shared_hits: u64,
+    /// Requests answered from an entry on disk, without the handler.
+    pub disk_hits: u64,
     /// Requests answered from a stale entry, within its grace period.
     pub stale_hits: u64,
     /// Requests answered from an entry that the handler has validated, with a 304.
@@ -168,6 +180,8 @@ pub struct Stats {
     pub capacity: u64,
     /// Bytes of all bodies in memory: in the store, in running fills and in replies that are being sent.
     pub body_bytes: u64,
+    /// The disk tier, if the cache has one: `Builder::disk`.
+    pub disk: Option<DiskStats>,
     /// The paths with the most hits, without queries, estimated from a sample: at most [`MAX_TOP`].
     pub top_paths: Vec<TopKey>,
     /// The same of routes such as `/products/{id}`: axum's `MatchedPath`, with the feature `axum` and a layer in a router or
@@ -181,6 +195,24 @@ pub struct Stats {
     pub miss_time: HistogramSnapshot,
 }
 
+/// The disk tier of a cache: what it has, and what it has done since the cache was built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiskStats {
+    /// Entries on disk: responses, and one record for each resource that varies.
+    pub entries: u64,
+    /// The bytes that they take, in whole blocks. While the folder is read after a start, those that were read.
+    pub bytes: u64,
+    /// Entries written.
+    pub writes: u64,
+    /// Writes that failed, for example because the disk was full.
+    pub write_errors: u64,
+    /// Entries that were not written, because others waited already or writes had failed a moment ago.
+    pub dropped_writes: u64,
+    /// Whether it is in use. After a failure of the folder it is not, until a new beginning succeeds.
+    pub is_on: bool,
+}
+
 impl Stats {
     /// Requests that bypassed the cache or were rejected, for any reason.
     pub fn bypassed_total(&self) -> u64 {
@@ -189,7 +221,7 @@ impl Stats {
 
     /// Hits of all kinds ÷ all requests except bypassed ones, 0 to 1; `None` before the first request.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let hits = self.hits + self.shared_hits + self.stale_hits;
+        let hits = self.hits + self.shared_hits + self.disk_hits + self.stale_hits;
         let lookups = hits + self.validated + self.misses + self.collapsed;
         (lookups > 0).then(|| hits as f64 / lookups as f64)
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use larder_engine::fork::Process;
 
-use crate::key::{Key, KeySpace};
+use crate::key::{self, Key, KeySpace};
 use crate::policy::gate::Gate;
 use crate::policy::handler_purges::PurgeTag;
 use crate::policy::rules::Rules;
@@ -14,6 +14,7 @@ use crate::store::limits::Limits;
 #[cfg(feature = "compression")]
 use crate::stored::encoding::Codings;
 use crate::stored::entry::StoreValue;
+use crate::stored::purge::PurgeKind;
 
 /// One cache.
 #[derive(Debug)]
@@ -38,12 +39,21 @@ impl CacheCore {
         self.counters.purged_lookups.add(1);
         self.store.remove_if_same(key, value);
     }
+
+    /// Purges what was stored by the former rule for the queries of a path.
+    pub(crate) fn purge_ruled(&self, resource: &Key) {
+        let path = key::path_of(key::uri_of(resource.as_bytes()));
+        self.store.purges.purge_by_key(self.store.ruled_path_key(path), PurgeKind::Hard);
+        if let Some(shared) = &self.store.shared {
+            shared.spawn_purge_of_ruled_path(path);
+        }
+    }
 }
 
 impl PurgeTag for CacheCore {
     fn purge_tag(&self, tag: &str) {
         self.counters.purges.add(1);
-        self.store.purges.purge_by_key(self.store.purges.purge_key(tag.as_bytes()));
+        self.store.purges.purge_by_key(self.store.purges.purge_key(tag.as_bytes()), PurgeKind::Hard);
         if let Some(shared) = &self.store.shared {
             shared.spawn_purge_of_tag(tag);
         }

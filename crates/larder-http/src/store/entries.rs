@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use larder_engine::{BuildError, Cache, Clock, Follower, Op, Ttl};
 
+use crate::disk::Disk;
 use crate::key::Key;
 use crate::policy::home_runtime::HomeRuntime;
 use crate::shared::{Asked, Permits, SharedStore, Unverified, Verdict};
@@ -39,6 +40,8 @@ pub(crate) struct Store {
     pub(crate) running: Arc<Running>,
     /// What it shares with other replicas.
     pub(crate) shared: Option<Arc<SharedStore>>,
+    /// The entries that it has on disk.
+    pub(crate) disk: Option<Arc<Disk>>,
 }
 
 impl Store {
@@ -55,6 +58,7 @@ impl Store {
             private_shares: PrivateShares::new(max_bytes),
             running: Arc::default(),
             shared: None,
+            disk: None,
         })
     }
 
@@ -82,6 +86,11 @@ impl Store {
     /// Whether a tag of an entry is one of its handler.
     pub(crate) fn is_of_handler(&self, tag: &str) -> bool {
         self.shared.as_ref().is_none_or(|shared| shared.is_of_handler(tag))
+    }
+
+    /// Whether a response keeps this tag when its validation names none: its handler has named it.
+    pub(crate) fn is_kept_tag(&self, tag: &str) -> bool {
+        self.is_of_handler(tag) || self.shared.as_ref().is_some_and(|shared| shared.is_hashed_tag(tag))
     }
 
     /// Compares an entry with Redis. Returns whether it may be served.
@@ -137,6 +146,11 @@ impl Store {
     /// The purge key of the private responses of a principal. No tag that is text has it.
     pub(crate) fn principal_key(&self, principal: &str) -> PurgeKey {
         self.purges.purge_key(&[b"\xffprincipal:", principal.as_bytes()].concat())
+    }
+
+    /// The purge key of the responses of a path whose queries were made by a rule of that path.
+    pub(crate) fn ruled_path_key(&self, path: &[u8]) -> PurgeKey {
+        self.purges.purge_key(&[b"\xffruled:", path].concat())
     }
 
     /// Stores a vary record again after a variant was added: with its new weight, and with a TTL that is no shorter than

@@ -42,8 +42,10 @@ pub struct ResponseInspection {
     pub age: Duration,
     /// The rest of its time to live; zero once it is stale.
     pub ttl: Duration,
-    /// The time after that in which it may still be served stale; `None` if it is kept until it is evicted.
-    pub grace: Option<Duration>,
+    /// The rest of the time after that in which it may still be served stale.
+    pub grace: Duration,
+    /// Whether it may not be served any more as it is: a request lets the origin validate it.
+    pub is_expired: bool,
     /// Its tags.
     pub tags: Vec<String>,
     /// Its bytes.
@@ -51,9 +53,6 @@ pub struct ResponseInspection {
     /// Whether its body is still being received; requests follow it.
     pub is_filling: bool,
 }
-
-/// An entry of the store, and how long it is kept.
-type Found = (StoreValue, Option<Duration>);
 
 impl HttpCache {
     /// The present answer of the cache to this request, without a body rule. It asks no Redis, runs no handler, and changes
@@ -86,51 +85,45 @@ impl CacheCore {
         inspection.is_hit_for_miss =
             self.store.hit_for_miss.contains(&self.store.hit_for_miss_key(&location));
         let Some(found) = self.peek(&resource) else { return Ok(inspection) };
-        if !self.store.purges.is_unpurged(found.0.stamp(), resource.as_bytes()) {
+        let mark = |since_ms| found.mark_stale_since(since_ms);
+        if !self.store.purges.is_unpurged(found.stamp(), resource.as_bytes(), mark) {
             inspection.is_purged = true;
             return Ok(inspection);
         }
         let response = match found {
-            (StoreValue::Varies(record), _) => {
+            StoreValue::Varies(record) => {
                 inspection.vary = record.fields().to_vec();
                 inspection.scope = record.scope();
                 self.peek(location.key())
             }
             response => Some(response),
         };
-        if let Some((StoreValue::Response(stored), kept_for)) = response {
+        if let Some(StoreValue::Response(stored)) = response {
             inspection.scope = stored.scope.or(inspection.scope);
-            inspection.is_purged = !stored.tags_are_unpurged(&self.store.purges);
-            inspection.response =
-                (!inspection.is_purged).then(|| self.response_inspection(&stored, kept_for));
+            inspection.is_purged = !stored.is_unpurged(&self.store.purges, resource.as_bytes());
+            inspection.response = (!inspection.is_purged).then(|| self.response_inspection(&stored));
         }
         Ok(inspection)
     }
 
     /// An entry without an effect on the policy; none that another replica has invalidated.
-    fn peek(&self, key: &Key) -> Option<Found> {
-        let found = self
-            .store
-            .entries
-            .peek_with(key.as_bytes(), |entry| (entry.value().clone(), entry.expires_in()))?;
-        if self.store.verdict(&found.0, Permits::default()) == Verdict::Dead {
+    fn peek(&self, key: &Key) -> Option<StoreValue> {
+        let found = self.store.entries.peek_with(key.as_bytes(), |entry| entry.value().clone())?;
+        if self.store.verdict(&found, Permits::default()) == Verdict::Dead {
             return None;
         }
         Some(found)
     }
 
-    fn response_inspection(
-        &self,
-        stored: &Arc<StoredResponse>,
-        kept_for: Option<Duration>,
-    ) -> ResponseInspection {
+    fn response_inspection(&self, stored: &Arc<StoredResponse>) -> ResponseInspection {
         let now = self.store.entries.now_ms();
         let ttl = Duration::from_millis(stored.ttl_ms(now));
         ResponseInspection {
             status: stored.status(),
             age: Duration::from_millis(stored.age_ms(now)),
             ttl,
-            grace: kept_for.map(|kept_for| kept_for.saturating_sub(ttl)),
+            grace: Duration::from_millis(stored.stale_ms(now)),
+            is_expired: stored.is_expired(now),
             tags: stored.tag_names(|tag| self.store.is_of_handler(tag)).map(str::to_owned).collect(),
             bytes: stored.bytes(),
             is_filling: stored.is_filling(),

@@ -73,7 +73,8 @@ impl CacheCore {
         };
         let missing = |key: &[u8]| missing_but(key, None);
         let Some(value) = self.store.entries.get(key.as_slice()) else { return missing(key) };
-        if !self.store.purges.is_unpurged(value.stamp(), key) {
+        let mark = |since_ms| value.mark_stale_since(since_ms);
+        if !self.store.purges.is_unpurged(value.stamp(), key, mark) {
             self.remove_purged(Key::new(key), &value);
             return missing(key);
         }
@@ -159,7 +160,8 @@ impl CacheCore {
             found => found.map(|(_, value)| value),
         };
         let expired = match found {
-            Some(StoreValue::Response(stored)) if stored.tags_are_unpurged(&self.store.purges) => {
+            // A purge of its resource that was soft has left the record, which was checked before.
+            Some(StoreValue::Response(stored)) if stored.is_unpurged(&self.store.purges, resource) => {
                 if !stored.is_expired(self.store.entries.now_ms()) {
                     return Ok(Lookup::Found(stored));
                 }
@@ -216,8 +218,9 @@ impl CacheCore {
         }
         match value {
             StoreValue::Response(stored) => {
-                let is_unpurged = self.store.purges.is_unpurged(&stored.stamp, location.resource.as_bytes());
-                (is_unpurged && stored.tags_are_unpurged(&self.store.purges)).then_some(stored)
+                let is_unpurged = stored.is_unpurged(&self.store.purges, location.resource.as_bytes());
+                let is_of_use = is_unpurged && !stored.is_ended_by_purge(self.store.entries.now_ms());
+                is_of_use.then_some(stored)
             }
             StoreValue::Varies(_) => None,
         }

@@ -85,6 +85,21 @@ impl BodyMemory {
         joined
     }
 
+    /// A chunk of `len` bytes that `read` appends to an empty buffer. `None` if there is no room for it: then nothing is read.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    #[cfg(feature = "disk")]
+    pub(crate) fn read(
+        self: &Arc<BodyMemory>,
+        len: usize,
+        read: impl FnOnce(&mut Vec<u8>) -> std::io::Result<usize>,
+    ) -> Option<std::io::Result<Bytes>> {
+        let charge = self.reserve(len as u64 + CHUNK_OVERHEAD)?;
+        let mut data = Vec::with_capacity(len);
+        Some(read(&mut data).map(|_| charge.attach(data)))
+    }
+
     fn reserve(self: &Arc<BodyMemory>, bytes: u64) -> Option<Charge> {
         let fits = |charged: u64| charged.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;

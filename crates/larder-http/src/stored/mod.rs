@@ -6,7 +6,8 @@
 //!   client reads it.
 //! - `encoding`: the same body in the codings of clients, with the feature `compression`.
 //! - [`memory`]: how much all bodies take; [`private`]: how much those of one principal may take.
-//! - [`purge`]: whether an entry was purged, on this replica; [`copy`]: whether the others still allow it.
+//! - [`journal`]: a purge, and what is kept of it; [`purge`]: whether an entry was purged, on this replica; [`copy`]: whether the
+//!   others still allow it.
 
 pub(crate) mod body;
 pub(crate) mod buffer;
@@ -15,6 +16,7 @@ pub(crate) mod copy;
 #[cfg(feature = "compression")]
 pub(crate) mod encoding;
 pub(crate) mod entry;
+pub(crate) mod journal;
 pub(crate) mod memory;
 pub(crate) mod private;
 pub(crate) mod purge;

@@ -57,7 +57,7 @@ impl VaryRecord {
         }
     }
 
-    #[cfg(feature = "shared")]
+    #[cfg(any(feature = "disk", feature = "shared"))]
     pub(crate) fn id(&self) -> u128 {
         self.id
     }
@@ -119,7 +119,7 @@ impl VaryRecord {
 
 /// A random number, so that the records of several replicas have different ids too. Two records with one id would mix
 /// their variants, so it is long.
-fn new_id() -> u128 {
+pub(crate) fn new_id() -> u128 {
     let random = || u128::from(RandomState::new().hash_one(0u8));
     random() << 64 | random()
 }

@@ -5,6 +5,7 @@
 //! - `bodies`: only complete responses are stored; every other response reaches its client unchanged.
 //! - `bounds`: memory is bounded, whatever clients request.
 //! - `coalescing`: one handler call per key.
+//! - `disk`: what is on disk outlives the process, and what was purged, invalidated or replaced never returns.
 //! - `encodings`: a stored body is encoded once per coding.
 //! - `inspect`: an inspection says what a request would get, and changes nothing.
 //! - `keys`: one key, one response.
@@ -19,6 +20,7 @@
 //! - `reporting`: every request is counted once, with its reason.
 //! - `request_bodies`: a request body is a part of the key where a rule says so.
 //! - `secrecy`: no body is logged.
+//! - `soft_purges`: a softly purged response is stale from that moment on.
 //! - `stale`: a stale response is served within the grace period.
 //! - `streaming`: a body that is being filled has many readers, and is held once.
 //! - `values`: a response is fresh no longer than what it is made from.
@@ -31,6 +33,8 @@ mod attacks;
 mod bodies;
 mod bounds;
 mod coalescing;
+#[cfg(feature = "disk")]
+mod disk;
 #[cfg(feature = "compression")]
 mod encodings;
 mod inspect;
@@ -47,6 +51,7 @@ mod reporting;
 mod request_bodies;
 mod scopes;
 mod secrecy;
+mod soft_purges;
 mod stale;
 mod streaming;
 mod support;

@@ -71,6 +71,14 @@ async fn by_request(request: Request<String>) -> Seen {
     sent(Site::counting(), [request]).await
 }
 
+/// Reaches the reason with a request that a rule sends past the cache.
+async fn by_rule() -> Seen {
+    let site = Site::counting();
+    let response = site.service.bypass(get("/", &[])).await.unwrap();
+    let status = CollectedResponse::read(response).await.unwrap().cache_status().to_owned();
+    Seen { statuses: vec![status], stats: site.cache.stats() }
+}
+
 async fn by_field(name: &str, value: &str) -> Seen {
     by_request(get("/", &[(name, value)])).await
 }
@@ -232,6 +240,7 @@ async fn reach(reason: Reason) -> Seen {
         Reason::Scope => by_gate(Access::Allowed, Scope::Private).await,
         Reason::PrivateShare => by_gate(Access::AllowedAs("ann".to_owned()), Scope::Private).await,
         Reason::Upgrade => by_field("upgrade", "websocket").await,
+        Reason::Rule => by_rule().await,
         Reason::Range => by_field("range", "bytes=0-0").await,
         Reason::Precondition => by_field("if-match", "*").await,
         Reason::RequestNoStore => by_field("cache-control", "no-store").await,

@@ -55,10 +55,23 @@ pub(crate) struct SharedResponse<'a> {
 }
 
 /// The bytes of a complete response; `None` if one of its parts is too long for the format.
+#[cfg(feature = "shared")]
 pub(crate) fn encode_response(key: &Key, stored: &StoredResponse) -> Option<Vec<u8>> {
     let body = stored.complete_body()?;
     let mut out = Vec::with_capacity(key.as_bytes().len() + body.len() + 1024);
-    write_head(&mut out, RESPONSE, key)?;
+    write_response_head(&mut out, key, stored, stored.headers())?;
+    body.reader(0..body.len()).for_each(|chunk| out.extend_from_slice(&chunk));
+    Some(out)
+}
+
+/// Appends all of a response but its body, which comes next. `headers` are those that are replayed.
+pub(crate) fn write_response_head(
+    out: &mut Vec<u8>,
+    key: &Key,
+    stored: &StoredResponse,
+    headers: &HeaderMap,
+) -> Option<()> {
+    write_head(out, RESPONSE, key)?;
     out.extend_from_slice(&stored.status().as_u16().to_le_bytes());
     out.push(number(stored.scope)?);
     out.extend_from_slice(&stored.initial_age_ms().to_le_bytes());
@@ -69,15 +82,14 @@ pub(crate) fn encode_response(key: &Key, stored: &StoredResponse) -> Option<Vec<
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(value.as_bytes());
     }
-    out.extend_from_slice(&u16::try_from(stored.headers().len()).ok()?.to_le_bytes());
-    for (name, value) in stored.headers() {
+    out.extend_from_slice(&u16::try_from(headers.len()).ok()?.to_le_bytes());
+    for (name, value) in headers {
         out.extend_from_slice(&u16::try_from(name.as_str().len()).ok()?.to_le_bytes());
         out.extend_from_slice(&u32::try_from(value.len()).ok()?.to_le_bytes());
         out.extend_from_slice(name.as_str().as_bytes());
         out.extend_from_slice(value.as_bytes());
     }
-    body.reader(0..body.len()).for_each(|chunk| out.extend_from_slice(&chunk));
-    Some(out)
+    Some(())
 }
 
 /// The bytes of a record, without its variants.

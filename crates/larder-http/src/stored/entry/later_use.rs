@@ -4,10 +4,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::ETAG;
+use http::header::{COOKIE, ETAG};
 use http::{HeaderMap, HeaderValue};
 
 use super::StoredResponse;
+use crate::policy::scope::Scope;
 use crate::rfc::directives::RequestDirectives;
 use crate::rfc::requesting::{Stored, Use};
 use crate::rfc::validation;
@@ -36,6 +37,13 @@ impl StoredResponse {
         self.is_expired(now_ms) && self.created_at_ms < since_ms
     }
 
+    /// Whether each use needs a validation, from the beginning.
+    #[cfg(feature = "shared")]
+    pub(crate) fn is_never_fresh(&self) -> bool {
+        !self.is_softly_purged.load(Ordering::Relaxed)
+            && self.fresh_until_ms.load(Ordering::Relaxed) <= self.created_at_ms
+    }
+
     /// Whether its origin decides, and not its handler, who is asked for complete responses only.
     pub(crate) fn is_of_origin(&self) -> bool {
         self.later.is_some()
@@ -60,6 +68,20 @@ impl StoredResponse {
     /// What to do with the response for a client with these directives.
     pub(crate) fn use_for(&self, directives: &RequestDirectives, now_ms: u64) -> Use {
         self.at(now_ms).use_for(directives)
+    }
+
+    /// What to do with the response for a client with these fields, under the profile `rfc`.
+    pub(crate) fn use_for_request(&self, request: &HeaderMap, now_ms: u64) -> Use {
+        if self.scope >= Some(Scope::Gated) {
+            // Its validation would not have the credentials that the gate has judged.
+            return Use::Serve;
+        }
+        match self.use_for(&RequestDirectives::parse(request), now_ms) {
+            Use::Serve | Use::ServeAndValidate if self.is_estimated() && request.contains_key(COOKIE) => {
+                Use::Validate
+            }
+            usable => usable,
+        }
     }
 
     /// Whether the response may be served because its origin has failed so. If it may, it is served stale for a moment from now

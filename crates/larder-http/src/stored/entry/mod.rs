@@ -8,7 +8,7 @@ mod later_use;
 mod replay;
 mod replayed_fields;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -68,6 +68,13 @@ impl StoreValue {
         }
     }
 
+    /// It was softly purged then. A record only selects variants, which are checked each.
+    pub(crate) fn mark_stale_since(&self, since_ms: u64) {
+        if let StoreValue::Response(stored) = self {
+            stored.mark_stale_since(since_ms);
+        }
+    }
+
     /// The size in bytes, for the weight of the entry.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -100,6 +107,9 @@ pub(crate) struct StoredResponse {
     fresh_until_ms: AtomicU64,
     /// Until when it may be served stale after that.
     stale_until_ms: AtomicU64,
+    /// How long it may be served stale after its time to live, or after a soft purge.
+    grace_ms: u64,
+    is_softly_purged: AtomicBool,
     later: Option<Box<LaterUse>>,
     next_refresh_ms: AtomicU64,
     bytes: usize,
@@ -137,7 +147,8 @@ impl StoredResponse {
         stamp: PurgeStamp,
         now_ms: u64,
     ) -> StoredResponse {
-        let fresh_until_ms = now_ms + plan.ttl.as_millis() as u64;
+        let (ttl_ms, grace_ms) = (plan.ttl.as_millis() as u64, plan.grace.as_millis() as u64);
+        let fresh_until_ms = now_ms + ttl_ms;
         let later = plan.later.clone();
         let headers = stored_headers(headers, &plan.unstored_fields, &body);
         StoredResponse {
@@ -162,7 +173,9 @@ impl StoredResponse {
             created_at_ms: now_ms,
             initial_age_ms: plan.age.as_millis() as u64,
             fresh_until_ms: AtomicU64::new(fresh_until_ms),
-            stale_until_ms: AtomicU64::new(fresh_until_ms + plan.grace.as_millis() as u64),
+            stale_until_ms: AtomicU64::new(fresh_until_ms + grace_ms),
+            grace_ms,
+            is_softly_purged: AtomicBool::new(false),
             later,
             next_refresh_ms: AtomicU64::new(0),
             copy: None,
@@ -185,8 +198,31 @@ impl StoredResponse {
         self.bytes + in_siblings
     }
 
+    /// Whether no hard purge of its tags covers it. A soft one marks it as stale.
     pub(crate) fn tags_are_unpurged(&self, purges: &Purges) -> bool {
-        purges.tags_are_unpurged(&self.stamp, &self.tags)
+        purges.tags_are_unpurged(&self.stamp, &self.tags, |since_ms| self.mark_stale_since(since_ms))
+    }
+
+    /// Whether no hard purge covers it, as the response of `resource`. A soft one marks it as stale.
+    pub(crate) fn is_unpurged(&self, purges: &Purges, resource: &[u8]) -> bool {
+        let mark = |since_ms| self.mark_stale_since(since_ms);
+        purges.is_unpurged(&self.stamp, resource, mark) && self.tags_are_unpurged(purges)
+    }
+
+    /// It was softly purged then: it is stale from that moment on, and its grace period begins there.
+    pub(crate) fn mark_stale_since(&self, since_ms: u64) {
+        self.end_freshness(since_ms);
+        self.is_softly_purged.store(true, Ordering::Relaxed);
+    }
+
+    fn end_freshness(&self, at_ms: u64) {
+        self.fresh_until_ms.fetch_min(at_ms, Ordering::Relaxed);
+        self.stale_until_ms.fetch_min(at_ms + self.grace_ms, Ordering::Relaxed);
+    }
+
+    /// Whether a soft purge has left it nothing for which it may be served as it is.
+    pub(crate) fn is_ended_by_purge(&self, now_ms: u64) -> bool {
+        self.is_softly_purged.load(Ordering::Relaxed) && self.is_expired(now_ms)
     }
 
     /// The tags that its handler has named.
@@ -224,6 +260,12 @@ impl StoredResponse {
     /// The rest of its time to live in milliseconds; 0 if it is stale.
     pub(crate) fn ttl_ms(&self, now_ms: u64) -> u64 {
         self.fresh_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms)
+    }
+
+    /// How long it may still be served stale after its time to live, in milliseconds.
+    pub(crate) fn stale_ms(&self, now_ms: u64) -> u64 {
+        let begins_at = self.fresh_until_ms.load(Ordering::Relaxed).max(now_ms);
+        self.stale_until_ms.load(Ordering::Relaxed).saturating_sub(begins_at)
     }
 
     /// Whether it may not be served any more as it is. The engine keeps it longer: for its later use, and because it counts from
@@ -294,21 +336,80 @@ impl StoredResponse {
     }
 }
 
-/// Responses that replicas share.
-#[cfg(feature = "shared")]
+/// Responses as bytes.
+#[cfg(any(feature = "disk", feature = "shared"))]
 impl StoredResponse {
     pub(crate) fn initial_age_ms(&self) -> u64 {
         self.initial_age_ms
     }
+}
 
+/// Responses on disk.
+#[cfg(feature = "disk")]
+impl StoredResponse {
+    /// When its handler has replied, in milliseconds.
+    pub(crate) fn created_at_ms(&self) -> u64 {
+        self.created_at_ms
+    }
+
+    /// Its time to live and its grace period, from the reply of its handler on, and its use after that.
+    pub(crate) fn times(&self) -> (Duration, Duration, Option<LaterUse>) {
+        let fresh_until_ms = self.fresh_until_ms.load(Ordering::Relaxed);
+        let grace_ms = self.stale_until_ms.load(Ordering::Relaxed).saturating_sub(fresh_until_ms);
+        let ttl_ms = fresh_until_ms.saturating_sub(self.created_at_ms);
+        (Duration::from_millis(ttl_ms), Duration::from_millis(grace_ms), self.later.as_deref().copied())
+    }
+
+    /// How much longer it may be of use, in milliseconds.
+    pub(crate) fn useful_ms(&self, now_ms: u64) -> u64 {
+        let served_ms = self.stale_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
+        self.ttl_ms(now_ms).max(served_ms).max(self.kept_ms(now_ms))
+    }
+
+    /// The stored headers, without what encoded siblings have added: who stores them again adds it again.
+    pub(crate) fn headers_without_siblings(&self) -> HeaderMap {
+        #[cfg_attr(not(feature = "compression"), expect(unused_mut, reason = "there are no siblings"))]
+        let mut headers = self.headers.clone();
+        #[cfg(feature = "compression")]
+        if self.siblings.is_some() {
+            let mut lines: Vec<_> = headers.get_all(VARY).iter().cloned().collect();
+            lines.pop();
+            headers.remove(VARY);
+            lines.into_iter().for_each(|line| _ = headers.append(VARY, line));
+        }
+        headers
+    }
+}
+
+/// Responses that replicas share.
+#[cfg(feature = "shared")]
+impl StoredResponse {
     /// Whether the response may be served stale at all: a refresh of a guarded one would have no credentials.
     pub(crate) fn may_be_stale(&self) -> bool {
         self.scope < Some(Scope::Gated) && !Directives::parse(&self.headers).must_revalidate
     }
 
-    /// The response is served stale from now on: it was softly invalidated, or other replicas cannot say that it was not.
-    pub(crate) fn mark_stale(&self, now_ms: u64) {
-        self.fresh_until_ms.fetch_min(now_ms, Ordering::Relaxed);
+    /// Other replicas allow the response only as a stale one.
+    pub(crate) fn mark_stale(&self, now_ms: u64, purges: &Purges) {
+        /// The clock of the copy is not quite that of the store.
+        const CLOCKS_DIFFER_MS: u64 = 1_000;
+        let ttl_ms = self.ttl_ms(now_ms);
+        if ttl_ms == 0 {
+            return;
+        }
+        let tags = self.copy().into_iter().flat_map(EntryCopy::tags);
+        let keys = tags.map(|tag| purges.purge_key(tag.as_bytes()));
+        match purges.soft_purge_since(keys, self.created_at_ms) {
+            Some(since_ms) => self.mark_stale_since(since_ms.min(now_ms)),
+            None if ttl_ms <= CLOCKS_DIFFER_MS => self.end_freshness(now_ms),
+            // Its copy ends with its grace period, which has begun at the purge.
+            None if !self.is_of_origin() => _ = self.fresh_until_ms.fetch_min(now_ms, Ordering::Relaxed),
+            // Nobody knows how much of its grace period is left.
+            None => {
+                self.stale_until_ms.fetch_min(now_ms, Ordering::Relaxed);
+                self.mark_stale_since(now_ms);
+            }
+        }
     }
 }
 
@@ -362,6 +463,8 @@ impl StoredResponse {
             initial_age_ms: self.initial_age_ms,
             fresh_until_ms: AtomicU64::new(self.fresh_until_ms.load(Ordering::Relaxed)),
             stale_until_ms: AtomicU64::new(self.stale_until_ms.load(Ordering::Relaxed)),
+            grace_ms: self.grace_ms,
+            is_softly_purged: AtomicBool::new(false),
             later: None,
             next_refresh_ms: AtomicU64::new(0),
             copy: None,
