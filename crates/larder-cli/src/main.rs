@@ -12,7 +12,7 @@ mod process;
 
 use anyhow::Result;
 use clap::CommandFactory;
-use commands::{copy, export, import, remote, token, up};
+use commands::{copy, export, import, remote, token, up, warm};
 use flags::{Cli, Command, LinksCommand};
 use options::option_sources::GivenOptions;
 use options::settings::File;
@@ -67,6 +67,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Stats(flags) => remote::stats(flags, file),
         Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
+        Command::Warm(flags) => warm::run(flags, file),
         Command::Bench { words } => Err(usage::bench_moved(&words).into()),
         Command::Config => output::print(settings::REFERENCE),
         Command::Completions { shell } => {
@@ -92,6 +93,7 @@ impl Command {
             Command::Stats(_) => "stats",
             Command::Explain(_) => "explain",
             Command::Purge(_) => "purge",
+            Command::Warm(_) => "warm",
             Command::Bench { .. } => "bench",
             Command::Config => "config",
             Command::Completions { .. } => "completions",

@@ -17,12 +17,14 @@ pub enum ProxyError {
         expected: String,
     },
     /// An option is set without another one that it needs.
-    #[error("{missing} is missing, expected a file, since {given} is set")]
+    #[error("{missing} is missing, expected {expected}, since {given} is set")]
     Incomplete {
         /// The option that is set.
         given: &'static str,
         /// The option that is not set.
         missing: &'static str,
+        /// What it must be.
+        expected: &'static str,
     },
     /// A rule is wrong, or contradicts another one.
     #[error("{rule}: {reason}")]
@@ -45,6 +47,9 @@ pub enum ProxyError {
     /// This system has no root certificates to verify an origin with.
     #[error("origin is https, and this system has no root certificates: name some by origin_roots")]
     NoRoots,
+    /// The Redis of the replicas cannot be used.
+    #[error(transparent)]
+    Redis(larder::BuildError),
     /// The cache cannot be built.
     #[error("cannot build the cache: {0}")]
     Cache(#[from] larder_http::BuildError),

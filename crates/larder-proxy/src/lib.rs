@@ -18,6 +18,7 @@ mod front;
 mod gate;
 mod origin;
 mod proxy;
+mod replicas;
 mod rules;
 mod service;
 
@@ -25,4 +26,5 @@ pub use config::Config;
 pub use error::ProxyError;
 pub use origin::origin_error::OriginError;
 pub use proxy::Proxy;
+pub use replicas::ProxyCache;
 pub use rules::config::{GateConfig, RuleBody, RuleConfig, RuleScope, TagConfig, TagField};

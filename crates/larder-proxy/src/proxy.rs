@@ -7,6 +7,7 @@ use crate::front::certificate::Certificate;
 use crate::front::setup::{Front, FrontLimits};
 use crate::gate::{Gate, GateProgress};
 use crate::origin::Origins;
+use crate::replicas::ProxyCache;
 use crate::service::ProxyService;
 use larder_http::{HttpCache, Profile};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use tokio::net::TcpListener;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    cache: HttpCache,
+    cache: ProxyCache,
     front: Front,
 }
 
@@ -58,7 +59,10 @@ impl Proxy {
             // What a client has with credentials is neither refreshed without them nor shared before its scope is known.
             builder = builder.personal_extension::<GateProgress>();
         }
-        let cache = builder.build()?;
+        if let Some(folder) = &config.disk {
+            builder = builder.disk(folder, config.disk_bytes);
+        }
+        let cache = ProxyCache::new(builder, &config)?;
         let pseudonym = Pseudonym::random().map_err(ProxyError::Random)?;
         let front = Front {
             service: ProxyService::new(&cache, origins, rules, pseudonym),
@@ -70,7 +74,7 @@ impl Proxy {
     }
 
     /// The cache of the proxy.
-    pub fn cache(&self) -> &HttpCache {
+    pub fn cache(&self) -> &ProxyCache {
         &self.cache
     }
 
@@ -79,12 +83,14 @@ impl Proxy {
         self.front.certificate.is_some()
     }
 
-    /// Serves until `shutdown`; then running requests get the drain timeout to end, and tunnels end at once.
+    /// Serves until `shutdown`; then running requests get the drain timeout to end, and tunnels end at once. Purges that Redis
+    /// has not confirmed get as long after that.
     ///
     /// # Cancel safety
     /// A dropped call closes the listener and the tunnels; other connections go on until they end.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         self.front.serve(listener, shutdown).await;
+        self.cache.flush(self.front.limits.drain).await;
     }
 
     /// Reads the certificate and its key again, for connections that are made later. Without a certificate it does nothing.

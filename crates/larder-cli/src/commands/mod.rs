@@ -6,3 +6,4 @@ pub(crate) mod import;
 pub(crate) mod remote;
 pub(crate) mod token;
 pub(crate) mod up;
+pub(crate) mod warm;

@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Explain(ExplainFlags),
     /// Purge a part of a running Larder.
     Purge(PurgeFlags),
+    /// Request URLs through a running proxy, so that their responses are stored.
+    Warm(WarmFlags),
     /// Name the program that measures.
     #[command(hide = true, disable_help_flag = true)]
     Bench {
@@ -133,6 +135,9 @@ pub(crate) struct PurgeFlags {
     pub(crate) part: String,
     #[command(flatten)]
     pub(crate) target: PurgeTarget,
+    /// Make it stale instead of dropping it: it is served while it is refreshed, or validated, where that is allowed.
+    #[arg(long)]
+    pub(crate) soft: bool,
     #[command(flatten)]
     pub(crate) admin: AdminFlag,
     /// The data folder of `larder up`, which has the admin token [default: ./larder-data].
@@ -153,9 +158,22 @@ pub(crate) struct PurgeTarget {
     /// All resources of a response cache whose URI begins with this.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) prefix: Option<String>,
+    /// The private responses of this principal in a response cache.
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) principal: Option<String>,
     /// Everything.
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WarmFlags {
+    /// A file with one URL in each line: http://HOST/PATH, or only the path.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The proxy [default: that of the file of options, or http://127.0.0.1:8080].
+    #[arg(long, env = "LARDER_WARM_PROXY", value_name = "URL", value_parser = admin_authority)]
+    pub(crate) proxy: Option<String>,
 }
 
 /// Flags of `larder server`.
@@ -206,9 +224,15 @@ pub(crate) struct ProxyFlags {
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) admin_hosts: AdminHosts,
+    /// A Redis through which the replicas of the proxy share responses and purges [default: none, it is alone].
+    #[arg(long, env = "LARDER_PROXY_REDIS", value_name = "URL", hide_env_values = true)]
+    pub(crate) redis: Option<String>,
     /// The memory limit for stored responses, for example 512mb [default: 64mb].
     #[arg(long, env = "LARDER_PROXY_CACHE_BYTES", value_name = "SIZE")]
     pub(crate) cache_bytes: Option<ByteSize>,
+    /// A folder of its own for responses beyond memory and over restarts [default: none, memory alone].
+    #[arg(long, env = "LARDER_PROXY_DISK", value_name = "FOLDER")]
+    pub(crate) disk: Option<PathBuf>,
     /// Serve HTTPS with the certificate chain in this PEM file. SIGHUP reads it again [default: none, HTTP].
     #[arg(long, env = "LARDER_PROXY_TLS_CERT", value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,

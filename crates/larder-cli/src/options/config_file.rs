@@ -51,13 +51,19 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
             _ if SECRETS.contains(&key.as_str()) => wrong("expected a text in quotes"),
             message => wrong(&in_plain_words(message)),
         };
+        let nested =
+            |is_wrong: &dyn Fn(Table) -> Option<String>| wrong_nested(section, &key, &value, is_wrong);
         // Alone, because the error of a whole table does not say which key is wrong.
         let alone = Table::from_iter([(key.clone(), value.clone())]);
         if own_keys.contains(&key.as_str()) {
             O::deserialize(alone).map_err(of_type)?;
             own.insert(key, value);
         } else if part_keys.contains(&key.as_str()) {
-            P::deserialize(alone).map_err(of_type)?;
+            if let Err(error) = P::deserialize(alone) {
+                let is_wrong =
+                    |alone: Table| P::deserialize(alone).err().map(|error| error.message().to_owned());
+                return Err(nested(&is_wrong).unwrap_or_else(|| of_type(error)));
+            }
             part.insert(key, value);
         } else {
             let hint = match similar(&key, &[own_keys, part_keys].concat()).first() {
@@ -68,6 +74,49 @@ pub(crate) fn read<O: DeserializeOwned, P: DeserializeOwned>(section: &str, tabl
         }
     }
     Ok((O::deserialize(own)?, P::deserialize(part)?))
+}
+
+/// The error of a key in a table of a section, or in one of several, by the first key that is wrong alone. `is_wrong` reads a section
+/// with one key.
+fn wrong_nested(
+    section: &str,
+    key: &str,
+    value: &Value,
+    is_wrong: &dyn Fn(Table) -> Option<String>,
+) -> Option<anyhow::Error> {
+    let alone = |value: Value| Table::from_iter([(key.to_owned(), value)]);
+    let first_wrong = |table: &Table, place: String, wrap: &dyn Fn(Table) -> Value| {
+        // The key takes no tables.
+        if is_wrong(alone(wrap(Table::new()))).is_some() {
+            return None;
+        }
+        table.iter().find_map(|(name, value)| {
+            let one = Table::from_iter([(name.clone(), value.clone())]);
+            let message = is_wrong(alone(wrap(one)))?;
+            Some(anyhow!("{place} {name}: {}", unknown_in_plain_words(name, &in_plain_words(&message))))
+        })
+    };
+    match value {
+        Value::Table(table) => first_wrong(table, format!("[{section}.{key}]"), &Value::Table),
+        Value::Array(tables) => (1..).zip(tables).find_map(|(number, table)| {
+            let place = format!("[[{section}.{key}]] number {number},");
+            first_wrong(table.as_table()?, place, &|one| Value::Array(vec![Value::Table(one)]))
+        }),
+        _ => None,
+    }
+}
+
+/// The message of an unknown key with a suggestion; other messages as they are.
+fn unknown_in_plain_words(name: &str, message: &str) -> String {
+    let Some(known) = message.strip_prefix(&format!("unknown field `{name}`, expected ")) else {
+        return message.to_owned();
+    };
+    // The names stand between backquotes.
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    match similar(name, &known).first() {
+        Some(known) => format!("unknown key; did you mean {known}?"),
+        None => format!("unknown key; expected one of {}", known.join(", ")),
+    }
 }
 
 /// The keys whose values are addresses.
@@ -191,6 +240,42 @@ mod tests {
         assert_eq!(own.listen, Some("127.0.0.1:7".parse().unwrap()));
         assert_eq!(read_part("").unwrap(), (Own::default(), Part::default()));
         assert_eq!(keys_of::<Part>(), ["cache_bytes", "max_memory", "requirepass"]);
+    }
+
+    #[test]
+    fn error_in_a_table_names_its_number_and_its_key() {
+        #[derive(Debug, Default, PartialEq, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct Rule {
+            path: Option<String>,
+            ttl_seconds: Option<u64>,
+        }
+        #[derive(Debug, Default, PartialEq, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct WithRules {
+            rules: Vec<Rule>,
+            gate: Option<Rule>,
+        }
+        for (text, expected) in [
+            (
+                "[[part.rules]]\npath = '/'\n[[part.rules]]\npath = '/a'\nttl_second = 1\n",
+                "[[part.rules]] number 2, ttl_second: unknown key; did you mean ttl_seconds?",
+            ),
+            (
+                "[part]\nrules = [{ zzz = 1 }]\n",
+                "[[part.rules]] number 1, zzz: unknown key; expected one of path, ttl_seconds",
+            ),
+            (
+                "[[part.rules]]\nttl_seconds = '1'\n",
+                "[[part.rules]] number 1, ttl_seconds: invalid type: string \"1\", expected a whole number",
+            ),
+            ("[part.gate]\npat = '/'\n", "[part.gate] pat: unknown key; did you mean path?"),
+            ("[part]\nrules = 7\n", "[part] rules: invalid type: integer `7`, expected a sequence"),
+        ] {
+            let [section] = sections(text, ["part"]).unwrap();
+            let message = read::<Own, WithRules>("part", section).unwrap_err().to_string();
+            assert_eq!(message, expected, "{text:?}");
+        }
     }
 
     #[test]

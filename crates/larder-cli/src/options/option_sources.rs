@@ -143,6 +143,7 @@ impl OptionSources {
             ProxyError::Rule { .. } => self.unusable("rules", error),
             ProxyError::File { field, .. } => self.unusable(field, error),
             ProxyError::NoRoots => self.unusable("origin", error),
+            ProxyError::Redis(_) => self.unparsable("redis", error),
             _ => error.into(),
         }
     }

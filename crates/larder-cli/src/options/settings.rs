@@ -242,6 +242,8 @@ impl File {
         config.trusted_proxies = first_given(flags.trusted_proxies, config.trusted_proxies);
         config.tls_cert = flags.tls_cert.or(config.tls_cert);
         config.tls_key = flags.tls_key.or(config.tls_key);
+        config.redis = flags.redis.or(config.redis);
+        config.disk = flags.disk.or(config.disk);
         config.cache_bytes = flags.cache_bytes.map_or(config.cache_bytes, |size| size.0);
         let listen = ListenAddress::or_default(flags.listen.or(keys.listen), PROXY_PORT);
         let admin =
@@ -257,6 +259,12 @@ impl File {
         };
         let configured = || ListenAddress::or_default(self.up.admin.or_else(of_part), ADMIN_PORT);
         flag.unwrap_or_else(|| configured().reachable().to_string())
+    }
+
+    /// The `HOST:PORT` of the proxy: of `larder proxy`, or else of `larder up`.
+    pub(crate) fn proxy_authority(&self, flag: Option<String>) -> String {
+        let listen = address_in(&self.proxy, "listen").or(self.up.http);
+        flag.unwrap_or_else(|| ListenAddress::or_default(listen, PROXY_PORT).reachable().to_string())
     }
 
     /// The URL of the shortener: of `larder links`, or else of `larder up`.

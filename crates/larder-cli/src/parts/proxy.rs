@@ -9,7 +9,7 @@ use crate::process::signals;
 use crate::process::supervisor::Supervisor;
 use anyhow::Result;
 use larder_admin::{Registry, Token};
-use larder_proxy::Proxy;
+use larder_proxy::{Proxy, ProxyCache};
 use tokio::net::TcpListener;
 use tokio::signal::unix::Signal;
 
@@ -40,14 +40,23 @@ pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
         config.max_connections = shares.links.max(1);
         config.max_origin_requests = (shares.server / origins).max(1);
 
-        let urls = config.origin.join(", ");
+        let (urls, folder) = (config.origin.join(", "), config.disk.clone());
+        let namespace = config.redis.as_ref().map(|_| config.redis_namespace.clone());
         let proxy = Proxy::new(config).map_err(|error| sources.of_proxy(error))?;
         let scheme = if is_encrypted { "https" } else { "http" };
         print(&format!("larder proxy listens on {scheme}://{address}/\nit forwards to {urls}\n"))?;
+        if let (Some(folder), Some(disk)) = (folder, proxy.cache().disk()) {
+            print(&format!("it keeps responses in {}: {} entries now\n", folder.display(), disk.entries))?;
+        }
+        if let Some(namespace) = namespace {
+            print(&format!(
+                "it shares responses with its replicas through Redis, in the namespace {namespace}\n"
+            ))?;
+        }
         let mut supervisor = Supervisor::new();
         if let Some((listener, hosts)) = admin {
             let registry = Registry::new();
-            registry.register_http("responses", proxy.cache());
+            register(&registry, &proxy);
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let token = Token::load_or_create(&settings.data)?;
             let pages = admin_port::pages(registry, hosts, Some(token));
@@ -60,6 +69,17 @@ pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
         proxy.serve(TcpListener::from_std(listener)?, stop).await;
         supervisor.shut_down(admin_port::DRAIN).await.map(drop)
     })
+}
+
+/// Shows the cache of a proxy on the dashboard, and Redis, if it is shared.
+pub(crate) fn register(registry: &Registry, proxy: &Proxy) {
+    match proxy.cache() {
+        ProxyCache::Alone(responses) => registry.register_http("responses", responses),
+        ProxyCache::Shared { responses, redis } => {
+            registry.register_http("responses", responses);
+            registry.register_cache("replicas", redis);
+        }
+    }
 }
 
 /// Reads the certificate again after each SIGHUP.

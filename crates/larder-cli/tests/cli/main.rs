@@ -4,6 +4,7 @@
 //! |---|---|
 //! | starting and stopping `larder up` | `lifecycle` |
 //! | data after a crash | `crash` |
+//! | the folder of a proxy after a kill | `proxy_disk` |
 //! | flags, files, environment, exit codes | `usage` |
 //! | a full disk or a closed pipe as the output | `output` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
@@ -17,6 +18,7 @@
 //! | the pages in a real browser | `pages` |
 //! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
+//! | the same and `larder warm` with `larder proxy` | `proxy` |
 //! | the metrics, and the Grafana dashboard | `metrics` |
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
@@ -35,6 +37,8 @@ mod metrics;
 mod output;
 mod pages;
 mod process;
+mod proxy;
+mod proxy_disk;
 mod redis_tools;
 mod remote;
 mod resp;

@@ -38,8 +38,35 @@ pub struct Config {
     pub tls_cert: Option<PathBuf>,
     /// The private key of `tls_cert`, in PEM. Only its owner may have access to it. Default none.
     pub tls_key: Option<PathBuf>,
+    /// A Redis through which the replicas of the proxy share responses and purges, as a URL: `redis://`, `redis+cluster://` or
+    /// `redis+sentinel://`, with `rediss` for TLS. Default none: the proxy is alone.
+    pub redis: Option<String>,
+    /// The user of Redis whose password is in `redis_password_file`. Default `default`.
+    pub redis_user: Option<String>,
+    /// A file with the password of Redis, without its last line break. It is read for each connection, so that the password can
+    /// rotate. Default none: user and password are those of the URL.
+    pub redis_password_file: Option<PathBuf>,
+    /// A file in PEM with the root certificates that a `rediss://` server is verified with. Default none: the roots of the
+    /// operating system.
+    pub redis_roots: Option<PathBuf>,
+    /// A file in PEM with the certificate for a Redis that demands one of its clients. Default none.
+    pub redis_certificate: Option<PathBuf>,
+    /// A file in PEM with the private key of `redis_certificate`. Default none.
+    pub redis_key: Option<PathBuf>,
+    /// The name under which replicas share: proxies of different services that use one Redis need different ones. Default
+    /// `proxy`.
+    pub redis_namespace: String,
+    /// The longest time after which a purge by another replica takes effect here. Default 1,000, from 10 to 60,000.
+    pub redis_max_lag_ms: u64,
+    /// The longest body that other replicas get, in bytes. Default 1 MiB, at most 512 MiB. Longer ones stay on their replica, where
+    /// purges by others reach them.
+    pub max_shared_body_bytes: u64,
     /// Memory for stored responses, in bytes. Default 64 MiB, at least 1 MiB.
     pub cache_bytes: u64,
+    /// A folder of its own in which the proxy keeps responses beyond memory and over restarts. Default none: memory alone.
+    pub disk: Option<PathBuf>,
+    /// Room for the responses in `disk`, in bytes. Default 1 GiB, from 1 MiB to 256 TiB.
+    pub disk_bytes: u64,
     /// The longest body that is stored, in bytes. Default 16 MiB, at most 4 GiB. Longer ones are passed on.
     pub max_body_bytes: u64,
     /// Open connections of clients. Default 4,096, from 1 to 1,000,000. Further ones wait to be accepted.
@@ -77,7 +104,18 @@ impl Default for Config {
             gate: None,
             tls_cert: None,
             tls_key: None,
+            redis: None,
+            redis_user: None,
+            redis_password_file: None,
+            redis_roots: None,
+            redis_certificate: None,
+            redis_key: None,
+            redis_namespace: "proxy".to_owned(),
+            redis_max_lag_ms: 1_000,
+            max_shared_body_bytes: 1 << 20,
             cache_bytes: 64 << 20,
+            disk: None,
+            disk_bytes: 1 << 30,
             max_body_bytes: 16 << 20,
             max_connections: 4_096,
             max_origin_requests: 512,
@@ -108,9 +146,14 @@ impl Config {
         }
         self.origins()?;
         self.check_ranges()?;
+        self.check_redis()?;
         match (&self.tls_cert, &self.tls_key) {
-            (Some(_), None) => Err(ProxyError::Incomplete { given: "tls_cert", missing: "tls_key" }),
-            (None, Some(_)) => Err(ProxyError::Incomplete { given: "tls_key", missing: "tls_cert" }),
+            (Some(_), None) => {
+                Err(ProxyError::Incomplete { given: "tls_cert", missing: "tls_key", expected: "a file" })
+            }
+            (None, Some(_)) => {
+                Err(ProxyError::Incomplete { given: "tls_key", missing: "tls_cert", expected: "a file" })
+            }
             _ => Ok(()),
         }
     }
@@ -122,7 +165,14 @@ impl Config {
     pub fn check_ranges(&self) -> Result<(), ProxyError> {
         self.trusted_networks()?;
         self.compiled_rules()?;
+        if self.redis_namespace.is_empty() || self.redis_namespace.contains(':') {
+            let value = format!("{:?}", self.redis_namespace);
+            return Err(wrong("redis_namespace", value, "a name without a colon"));
+        }
+        in_range("redis_max_lag_ms", self.redis_max_lag_ms, 10..=60_000)?;
+        in_range("max_shared_body_bytes", self.max_shared_body_bytes, 0..=512 << 20)?;
         in_range("cache_bytes", self.cache_bytes, 1 << 20..=i64::MAX as u64)?;
+        in_range("disk_bytes", self.disk_bytes, 1 << 20..=1 << 48)?;
         in_range("max_body_bytes", self.max_body_bytes, 0..=4 << 30)?;
         in_range("max_connections", self.max_connections as u64, 1..=1_000_000)?;
         in_range("max_origin_requests", self.max_origin_requests as u64, 1..=65_536)?;
@@ -134,6 +184,26 @@ impl Config {
         in_range("response_timeout_ms", self.response_timeout_ms, 10..=HOUR_MS)?;
         in_range("body_timeout_ms", self.body_timeout_ms, 10..=HOUR_MS)?;
         in_range("drain_timeout_ms", self.drain_timeout_ms, 0..=TEN_MINUTES_MS)
+    }
+
+    /// Refuses an option of Redis that would have no effect.
+    fn check_redis(&self) -> Result<(), ProxyError> {
+        let files = [
+            ("redis_password_file", &self.redis_password_file),
+            ("redis_roots", &self.redis_roots),
+            ("redis_certificate", &self.redis_certificate),
+            ("redis_key", &self.redis_key),
+        ];
+        let first_file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
+        match self.redis_user.as_ref().map(|_| "redis_user").or(first_file) {
+            Some(given) if self.redis.is_none() => {
+                Err(ProxyError::Incomplete { given, missing: "redis", expected: "a URL" })
+            }
+            Some(given @ "redis_user") if self.redis_password_file.is_none() => {
+                Err(ProxyError::Incomplete { given, missing: "redis_password_file", expected: "a file" })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The origins, parsed.
@@ -214,6 +284,22 @@ mod tests {
                 message(|config| config.tls_key = Some("a.key".into())),
                 "tls_cert is missing, expected a file, since tls_key is set",
             ),
+            (
+                message(|config| config.redis_roots = Some("roots.pem".into())),
+                "redis is missing, expected a URL, since redis_roots is set",
+            ),
+            (
+                message(|config| {
+                    config.redis = Some("redis://localhost".into());
+                    config.redis_user = Some("ada".into());
+                }),
+                "redis_password_file is missing, expected a file, since redis_user is set",
+            ),
+            (
+                message(|config| config.redis_namespace = "a:b".into()),
+                "redis_namespace is \"a:b\", expected a name without a colon",
+            ),
+            (message(|config| config.redis_max_lag_ms = 9), "redis_max_lag_ms is 9, expected 10 to 60000"),
         ] {
             assert!(message.starts_with(expected), "{message}");
         }

@@ -17,6 +17,7 @@ pub(crate) fn make_absolute(
     fallback: &Authority,
 ) -> Result<(), Refusal> {
     let authority = authority_of(uri, headers, version)?.unwrap_or_else(|| fallback.clone());
+    let authority = in_one_form(authority, &scheme);
     if headers.get(HOST).is_none_or(|host| host != authority.as_str()) {
         let host = HeaderValue::from_str(authority.as_str());
         headers.insert(HOST, host.map_err(|_| Refusal::bad_request("the host is not valid"))?);
@@ -38,6 +39,18 @@ pub(crate) fn make_absolute(
     });
     *uri = Uri::from_parts(parts).map_err(|_| Refusal::bad_request("the target is not valid"))?;
     Ok(())
+}
+
+/// A host in the form in which the cache compares it: in lower case, and without the port that its scheme has anyway (RFC 9110, section
+/// 4.2.3). An origin that takes another spelling for another host would choose the response of all.
+fn in_one_form(authority: Authority, scheme: &Scheme) -> Authority {
+    let text = authority.as_str();
+    let default_port = if *scheme == Scheme::HTTPS { ":443" } else { ":80" };
+    let host = text.strip_suffix(default_port).or(text.strip_suffix(':')).unwrap_or(text);
+    if host.len() == text.len() && !text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return authority;
+    }
+    host.to_ascii_lowercase().parse().unwrap_or(authority)
 }
 
 fn root() -> PathAndQuery {

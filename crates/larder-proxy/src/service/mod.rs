@@ -19,13 +19,13 @@ use crate::gate::GateProgress;
 use crate::origin::Origins;
 use crate::origin::origin_error::OriginError;
 use crate::origin::request_body::RequestBody;
+use crate::replicas::ProxyCache;
 use crate::rules::{Rule, Rules};
 use crate::service::ruled_origins::RuledOrigins;
-use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
-use larder_http::{BodyRule, BodyRules, HttpCache, HttpCacheService};
+use larder_http::{BodyRule, BodyRules, HttpCacheService};
 use std::sync::Arc;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -43,10 +43,6 @@ struct Shared {
     rules: Rules,
 }
 
-const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-/// The `Cache-Status` of a response whose rule says `bypass`.
-const BYPASS: HeaderValue = HeaderValue::from_static("larder; fwd=bypass; detail=rule");
-
 /// Where a request goes.
 enum Route {
     /// To the cache, and from there to an origin.
@@ -59,7 +55,7 @@ enum Route {
 
 impl ProxyService {
     pub(crate) fn new(
-        cache: &HttpCache,
+        cache: &ProxyCache,
         origins: Origins,
         rules: Rules,
         pseudonym: Pseudonym,
@@ -113,13 +109,11 @@ impl ProxyService {
         request: Request<RequestBody>,
         rule: Option<&Rule>,
     ) -> Result<Response<ProxyBody>, OriginError> {
-        let Shared { cached, graphql, origins, .. } = &*self.0;
+        let Shared { cached, graphql, .. } = &*self.0;
         match rule {
             // What an unsafe method invalidates may be beyond the rule.
             Some(rule) if rule.is_bypass && request.method().is_safe() => {
-                let mut response = origins.clone().call(request).await?;
-                response.headers_mut().append(CACHE_STATUS, BYPASS);
-                Ok(response.map(|body| ProxyBody::Direct { body }))
+                Ok(cached.bypass(request).await?.map(ProxyBody::cached))
             }
             Some(rule) if rule.graphql_path.is_some() => {
                 Ok(graphql.clone().call(request).await?.map(ProxyBody::cached))
@@ -129,12 +123,7 @@ impl ProxyService {
     }
 
     /// Checks a request, and makes of its head what an origin gets, but for how it has arrived.
-    fn prepare(
-        &self,
-        head: &mut Parts,
-        has_body: bool,
-        peer: &Peer,
-    ) -> Result<(Route, Arrival), Refusal> {
+    fn prepare(&self, head: &mut Parts, has_body: bool, peer: &Peer) -> Result<(Route, Arrival), Refusal> {
         let Shared { origins, .. } = &*self.0;
         if head.method == Method::CONNECT {
             return Err(Refusal {

@@ -3,7 +3,8 @@
 
 use crate::support::{config, start};
 use larder_process::{CacheTests, Score, TestKind, TestResult};
-use larder_testkit::{needs, program};
+use larder_proxy::Config;
+use larder_testkit::{RedisServer, needs, program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,13 +16,24 @@ const OPTIMAL: usize = 74;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn proxy_passes_the_tests_that_are_not_listed() {
+    run(|options| options).await;
+}
+
+/// What is in Redis is one cache with what each replica has.
+#[tokio::test(flavor = "multi_thread")]
+async fn proxy_that_shares_its_responses_passes_the_same_tests() {
+    let Some(server) = RedisServer::start() else { return };
+    run(|options| Config { redis: Some(server.url()), ..options }).await;
+}
+
+async fn run(change: impl FnOnce(Config) -> Config) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target folder");
     let package = CacheTests::package(target);
     let is_installed = needs("the npm package http-cache-tests", package.is_some()).is_some();
     let (Some(package), Some(_), true) = (package, program("node"), is_installed) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/score.mjs");
     let tests = CacheTests::start(&script, &package).unwrap();
-    let proxy = start(config([tests.origin()])).await;
+    let proxy = start(change(config([tests.origin()]))).await;
     let address = proxy.address;
     let scores = tokio::task::spawn_blocking(move || tests.run(address).unwrap()).await.unwrap();
     assert_eq!(differences(&scores, EXPECTED), Vec::<String>::new());

@@ -2,6 +2,7 @@
 //!
 //! | file | promise |
 //! |---|---|
+//! | `attacks` | what an attacker sends, or an origin that dies, harms nobody else |
 //! | `messages` | requests and responses arrive whole: bodies, trailers, `100 Continue`, and with bounded memory |
 //! | `fields` | the origin learns of the client, the client of the proxy, and neither of the other's connection |
 //! | `smuggling` | a request that two servers could understand in two ways reaches no origin as two |
@@ -14,8 +15,10 @@
 //! | `caching` | the cache is between both |
 //! | `conformance` | it does what http-cache-tests asks of a shared cache, but for what is listed with a reason |
 //! | `behind` | Django, Express, Rails and an Elixir app work behind it as without it |
+//! | `replicas` | replicas share responses and purges through Redis, and go on without it |
 //! | `rules` | the operator's rules apply, and the gate decides who may have what |
 
+mod attacks;
 mod behind;
 mod caching;
 mod clients;
@@ -24,6 +27,7 @@ mod failover;
 mod failures;
 mod fields;
 mod messages;
+mod replicas;
 mod retries;
 mod rules;
 mod smuggling;

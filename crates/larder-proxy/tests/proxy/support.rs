@@ -8,7 +8,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use larder_proxy::{Config, Proxy};
+use larder_http::HttpCache;
+use larder_proxy::{Config, Proxy, ProxyCache};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -47,6 +48,14 @@ impl Running {
     /// What it sends for a GET.
     pub(crate) async fn get(&self, path: &str) -> String {
         self.exchange(get(path)).await
+    }
+
+    /// The cache of a proxy that shares nothing.
+    pub(crate) fn cache(&self) -> &HttpCache {
+        match self.proxy.cache() {
+            ProxyCache::Alone(cache) => cache,
+            ProxyCache::Shared { .. } => panic!("it has replicas"),
+        }
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

@@ -23,13 +23,18 @@ pub(crate) fn run(flags: PurgeFlags, file: File) -> Result<()> {
     let client = AdminClient::new(file.admin_authority(flags.admin.admin));
     let mut body = json!({ "part": flags.part });
     let target = &flags.target;
-    let (name, value) = match (&target.tag, &target.uri, &target.prefix) {
-        (Some(tag), _, _) => ("tag", Value::from(tag.as_str())),
-        (_, Some(uri), _) => ("uri", uri.as_str().into()),
-        (_, _, Some(prefix)) => ("prefix", prefix.as_str().into()),
-        (None, None, None) => ("all", true.into()),
-    };
+    let named = [
+        ("tag", &target.tag),
+        ("uri", &target.uri),
+        ("prefix", &target.prefix),
+        ("principal", &target.principal),
+    ];
+    let named = named.into_iter().find_map(|(name, value)| Some((name, Value::from(value.as_deref()?))));
+    let (name, value) = named.unwrap_or(("all", true.into()));
     body[name] = value;
+    if flags.soft {
+        body["soft"] = true.into();
+    }
     runtime()?.block_on(client.post("/api/purge", token, &body))?;
     print("purged\n")
 }

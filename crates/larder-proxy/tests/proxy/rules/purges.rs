@@ -25,7 +25,7 @@ async fn purge_by_a_client_is_refused() {
 async fn purge_by_uri_tag_prefix_and_of_all_reaches_stored_responses() {
     let origin = fresh().await;
     let proxy = in_front_of(origin.address).await;
-    let cache = proxy.proxy.cache();
+    let cache = proxy.cache();
     let purges: [&dyn Fn(); 4] = [
         &|| assert!(cache.purge_uri("http://site.example/shop/1").unwrap()),
         &|| cache.purge_tag("one"),

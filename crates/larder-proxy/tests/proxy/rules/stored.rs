@@ -112,7 +112,7 @@ async fn bypass_neither_looks_up_nor_stores() {
     // In another spelling too, which the origin may understand.
     assert_eq!(cache_status(&proxy.get("//l%69ve/x").await), "larder; fwd=bypass; detail=rule");
     assert_eq!(cache_status(&proxy.get("/lively").await), "larder; fwd=uri-miss; stored");
-    assert_eq!(proxy.proxy.cache().stats().entries, 1);
+    assert_eq!(proxy.cache().stats().entries, 1);
 }
 
 #[tokio::test]

@@ -29,10 +29,10 @@ async fn every_tag_purges_and_no_client_sees_one() {
         for response in [&first, &second] {
             assert!(NAMES.iter().all(|name| values(response, name).is_empty()), "{response}");
         }
-        proxy.proxy.cache().purge_tag(tag);
+        proxy.cache().purge_tag(tag);
     }
     proxy.get("/").await;
-    proxy.proxy.cache().purge_tag("four");
+    proxy.cache().purge_tag("four");
     assert_hit(&proxy.get("/").await);
 }
 
@@ -49,10 +49,10 @@ async fn fields_that_a_rule_does_not_name_stay_and_have_no_tags() {
             let response = proxy.get(path).await;
             assert_eq!(NAMES.iter().filter(|name| !values(&response, name).is_empty()).count(), stay);
         }
-        proxy.proxy.cache().purge_tag("one");
+        proxy.cache().purge_tag("one");
         assert_hit(&proxy.get(path).await);
     }
-    proxy.proxy.cache().purge_tag("six");
+    proxy.cache().purge_tag("six");
     assert_hit(&proxy.get("/none").await);
     assert_eq!(cache_status(&proxy.get("/xkey").await), "larder; fwd=uri-miss; stored");
 }
@@ -82,6 +82,6 @@ async fn validated_response_keeps_its_tags() {
     proxy.get("/").await;
     get_until(&proxy, |answer| cache_status(answer) == "larder; fwd=stale; fwd-status=304; stored").await;
     assert_hit(&proxy.get("/").await);
-    proxy.proxy.cache().purge_tag("one");
+    proxy.cache().purge_tag("one");
     assert!(!cache_status(&proxy.get("/").await).contains("hit"), "the purge missed it");
 }
