@@ -112,13 +112,14 @@ mod tests {
     fn one_host_becomes_the_authority() {
         for (target, hosts, version, expected) in [
             ("/a?b", &["h:1"][..], Version::HTTP_11, "http://h:1/a?b h:1"),
-            ("http://H/a", &["h"], Version::HTTP_11, "http://H/a H"),
+            ("http://H:80/a", &["h:80"], Version::HTTP_11, "http://h/a h"),
             ("http://h?q", &["h"], Version::HTTP_11, "http://h/?q h"),
             ("https://h/a", &[], Version::HTTP_2, "http://h/a h"),
             ("/a", &[], Version::HTTP_10, "http://origin:1/a origin:1"),
             ("//x/a", &["h"], Version::HTTP_11, "http://h//x/a h"),
             ("*", &["h"], Version::HTTP_11, "* h"),
-            ("/", &["[::1]:80"], Version::HTTP_11, "http://[::1]:80/ [::1]:80"),
+            ("/", &["[::1]:80"], Version::HTTP_11, "http://[::1]/ [::1]"),
+            ("/", &["h:443"], Version::HTTP_11, "http://h:443/ h:443"),
         ] {
             assert_eq!(absolute(target, hosts, version).as_deref(), Ok(expected), "{target}");
         }
