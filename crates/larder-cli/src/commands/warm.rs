@@ -226,7 +226,9 @@ impl Warmer {
             }
             sleep(LOOKS.1).await;
         }
-        Ok(Warmed::Unstored("its body was streamed, and cannot be stored".to_owned()))
+        Ok(Warmed::Unstored(
+            "its body was streamed, and it is no hit now: too long to be stored, or not fresh".to_owned(),
+        ))
     }
 
     async fn send(
