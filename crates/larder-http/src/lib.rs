@@ -75,12 +75,12 @@
 
 #![forbid(unsafe_code)]
 
-mod builder;
 mod disk;
 mod fill;
 #[cfg(test)]
 mod fuzz;
 mod graphql;
+mod handles;
 mod headers;
 mod key;
 mod policy;
@@ -88,15 +88,15 @@ mod request;
 mod rfc;
 mod service;
 mod shared;
-#[cfg(feature = "shared")]
-mod shared_cache;
 mod status;
 mod store;
 mod stored;
 
-pub use builder::{BuildError, Builder};
 #[cfg(feature = "disk")]
 pub use disk::folder::DiskError;
+pub use handles::builder::{BuildError, Builder};
+#[cfg(feature = "shared")]
+pub use handles::shared_cache::{SharedBuilder, SharedHttpCache};
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_engine::{Clock, ManualClock};
 pub use policy::cached::Cached;
@@ -112,8 +112,6 @@ pub use request::body_key::{BodyKey, BodyRule, BodyRules, NoBodyKey};
 pub use service::HttpCacheService;
 pub use service::layer::HttpCacheLayer;
 pub use service::response_future::ResponseFuture;
-#[cfg(feature = "shared")]
-pub use shared_cache::{SharedBuilder, SharedHttpCache};
 pub use status::stats::{DiskStats, MAX_TOP, Stats};
 pub use status::{Outcome, Reason};
 pub use store::inspect::{Inspection, ResponseInspection};

@@ -5,7 +5,7 @@ use std::fmt;
 use http::{HeaderMap, Request, Uri};
 use larder::{Reach, SharedView};
 
-use crate::builder::{BuildError, Builder};
+use crate::handles::builder::{BuildError, Builder};
 use crate::key;
 use crate::service::layer::HttpCacheLayer;
 use crate::shared::SharedStore;

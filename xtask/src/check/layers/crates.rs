@@ -89,7 +89,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
             ("store", &["store"]),
             ("fill", &["fill"]),
             ("service", &["service"]),
-            ("handles", &["builder", "shared_cache"]),
+            ("handles", &["handles"]),
         ],
         exceptions: &[],
     },
