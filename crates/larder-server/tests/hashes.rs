@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::differential::{Pair, assert_equal_replies, assert_equal_replies_at_random, words};
-use crate::support::{Client, TestServer};
+use crate::support::TestServer;
 
 /// Every command with its options, and its errors.
 pub(crate) const SEQUENCE: &[&str] = &[
@@ -333,26 +333,22 @@ fn edits_change_the_charge_exactly() {
     let store = Store::new(Some(64 << 20)).unwrap();
     let server = TestServer::with_store(Config::default(), store.clone());
     let mut client = server.connect();
-    let charge = |client: &mut Client<_>| match client.call(&["MEMORY", "USAGE", "h"]) {
-        Frame::Integer(bytes) => bytes as u64,
-        reply => panic!("{reply:?}"),
-    };
     for number in 0..2_000 {
         client.call(&["HSET", "h", &format!("field {number}"), &"v".repeat(number % 90)]);
         if number % 5 == 0 {
             client.call(&["HEXPIRE", "h", "1000", "FIELDS", "1", &format!("field {number}")]);
         }
-        assert_eq!(store.used_memory(), charge(&mut client), "field {number}");
+        assert_eq!(store.used_memory(), client.memory_usage("h"), "field {number}");
     }
     client.call(&["COPY", "h", "copy"]);
     client.call(&["RENAME", "h", "renamed"]);
     client.call(&["RENAME", "renamed", "h"]);
     client.call(&["DEL", "copy"]);
-    assert_eq!(store.used_memory(), charge(&mut client));
+    assert_eq!(store.used_memory(), client.memory_usage("h"));
     for number in (0..2_000).rev() {
         client.call(&["HDEL", "h", &format!("field {number}")]);
         if number > 0 {
-            assert_eq!(store.used_memory(), charge(&mut client), "field {number}");
+            assert_eq!(store.used_memory(), client.memory_usage("h"), "field {number}");
         }
     }
     assert_eq!((store.used_memory(), store.len()), (0, 0));

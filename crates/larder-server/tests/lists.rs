@@ -8,7 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::differential::{Pair, assert_equal_replies, assert_equal_replies_at_random, words};
-use crate::support::{Client, TestServer, connect_unix};
+use crate::serialized::exchange;
+use crate::support::{TestServer, connect_unix};
 
 /// Every command with its options, and its errors.
 pub(crate) const SEQUENCE: &[&str] = &[
@@ -357,7 +358,6 @@ fn lists_go_to_redis_and_come_back() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     let (mut redis, mut larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
-    let ok = Frame::Simple("OK".into());
     for (elements, length) in [(1, 5), (3, 0), (200, 10), (3_000, 16), (40, 1_000), (3, 20_000)] {
         redis.call(&["FLUSHALL"]);
         larder.call(&["FLUSHALL"]);
@@ -369,14 +369,8 @@ fn lists_go_to_redis_and_come_back() {
             let element = if length == 0 { "" } else { &element };
             assert_eq!(redis.call(&["RPUSH", "k", element]), larder.call(&["RPUSH", "k", element]));
         }
-        let (from_redis, from_larder) = (redis.call(&["DUMP", "k"]), larder.call(&["DUMP", "k"]));
-        let restore = |payload: &Frame| {
-            let words: [&[u8]; 4] = [b"RESTORE", b"to", b"0", payload.as_bytes().expect("a payload")];
-            words.map(<[u8]>::to_vec)
-        };
         let what = format!("{elements} elements of {length} bytes");
-        assert_eq!(larder.call(&restore(&from_redis)), ok, "{what}");
-        assert_eq!(redis.call(&restore(&from_larder)), ok, "{what}");
+        exchange(&mut redis, &mut larder);
         let all = redis.call(&["LRANGE", "k", "0", "-1"]);
         assert_eq!(redis.call(&["LRANGE", "to", "0", "-1"]), all, "{what}");
         assert_eq!(larder.call(&["LRANGE", "to", "0", "-1"]), all, "{what}");
@@ -388,10 +382,6 @@ fn edits_change_the_charge_exactly() {
     let store = Store::new(Some(64 << 20)).unwrap();
     let server = TestServer::with_store(Config::default(), store.clone());
     let mut client = server.connect();
-    let charge = |client: &mut Client<_>| match client.call(&["MEMORY", "USAGE", "l"]) {
-        Frame::Integer(bytes) => bytes as u64,
-        reply => panic!("{reply:?}"),
-    };
     for number in 0..2_000usize {
         let end = if number.is_multiple_of(2) { "LPUSH" } else { "RPUSH" };
         client.call(&[end, "l", &"v".repeat(number % 90)]);
@@ -399,15 +389,15 @@ fn edits_change_the_charge_exactly() {
             let script = "redis.call('LPUSH', KEYS[1], 'a', 'b') return redis.call('LPOP', KEYS[1], 2)";
             client.call(&["EVAL", script, "1", "l"]);
         }
-        assert_eq!(store.used_memory(), charge(&mut client), "element {number}");
+        assert_eq!(store.used_memory(), client.memory_usage("l"), "element {number}");
     }
     client.call(&["COPY", "l", "copy"]);
     client.call(&["DEL", "copy"]);
-    assert_eq!(store.used_memory(), charge(&mut client));
+    assert_eq!(store.used_memory(), client.memory_usage("l"));
     for number in (0..2_000usize).rev() {
         client.call(&[if number.is_multiple_of(3) { "RPOP" } else { "LPOP" }, "l"]);
         if number > 0 {
-            assert_eq!(store.used_memory(), charge(&mut client), "element {number}");
+            assert_eq!(store.used_memory(), client.memory_usage("l"), "element {number}");
         }
     }
     assert_eq!((store.used_memory(), store.len()), (0, 0));

@@ -51,18 +51,10 @@ fn strings_go_to_redis_and_back() {
         let what = format!("{} bytes: {}", value.len(), value[..value.len().min(20)].escape_ascii());
         let set = |key: &[u8]| [b"SET".to_vec(), key.to_vec(), value.clone()];
         assert_eq!((redis.call(&set(b"k")), larder.call(&set(b"k"))), (ok.clone(), ok.clone()));
-        let payload = |reply: Frame| reply.as_bytes().expect("a payload").to_vec();
-        let (from_redis, from_larder) =
-            (payload(redis.call(&["DUMP", "k"])), payload(larder.call(&["DUMP", "k"])));
+        let (from_redis, from_larder) = exchange(&mut redis, &mut larder);
         if value.len() <= 20 {
             assert_eq!(from_redis, from_larder, "{what}");
         }
-        let restore = |payload: &[u8]| {
-            let words: [&[u8]; 5] = [b"RESTORE", b"to", b"0", payload, b"REPLACE"];
-            words.map(<[u8]>::to_vec)
-        };
-        assert_eq!(larder.call(&restore(&from_redis)), ok, "{what}");
-        assert_eq!(redis.call(&restore(&from_larder)), ok, "{what}");
         assert_eq!(larder.call(&["GET", "to"]).as_bytes(), Some(&value[..]), "{what}");
         assert_eq!(redis.call(&["GET", "to"]).as_bytes(), Some(&value[..]), "{what}");
     }
@@ -104,6 +96,18 @@ fn dump<S: std::io::Read + std::io::Write>(client: &mut Client<S>) -> Vec<u8> {
 fn restore<S: std::io::Read + std::io::Write>(client: &mut Client<S>, payload: &[u8]) {
     let reply = client.call(&[&b"RESTORE"[..], b"to", b"0", payload, b"REPLACE"]);
     assert_eq!(reply, Frame::Simple("OK".into()), "{} bytes", payload.len());
+}
+
+/// Each server gets the key `k` of the other one as its key `to`. Returns the two payloads.
+pub(crate) fn exchange<A, B>(first: &mut Client<A>, second: &mut Client<B>) -> (Vec<u8>, Vec<u8>)
+where
+    A: std::io::Read + std::io::Write,
+    B: std::io::Read + std::io::Write,
+{
+    let payloads = (dump(first), dump(second));
+    restore(second, &payloads.0);
+    restore(first, &payloads.1);
+    payloads
 }
 
 /// The fields of the key `to`, sorted, and the encoding.

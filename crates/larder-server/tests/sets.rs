@@ -10,7 +10,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::differential::{Pair, UNORDERED, assert_equal_replies, assert_equal_replies_at_random, words};
-use crate::support::{Client, TestServer, connect_unix};
+use crate::serialized::exchange;
+use crate::support::{TestServer, connect_unix};
 
 /// Every command with its options, and its errors.
 pub(crate) const SEQUENCE: &[&str] = &[
@@ -310,7 +311,6 @@ fn sets_go_to_redis_and_come_back() {
     let Some(redis) = RedisServer::start() else { return };
     let server = TestServer::start();
     let (mut redis, mut larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
-    let ok = Frame::Simple("OK".into());
     let member = |kind: &str, number: i64| match kind {
         "small integers" => (number - 20).to_string(),
         "middle integers" => (number * 100_000).to_string(),
@@ -324,13 +324,7 @@ fn sets_go_to_redis_and_come_back() {
             let member = member(kind, number);
             assert_eq!(redis.call(&["SADD", "k", &member]), larder.call(&["SADD", "k", &member]));
         }
-        let (from_redis, from_larder) = (redis.call(&["DUMP", "k"]), larder.call(&["DUMP", "k"]));
-        let restore = |payload: &Frame| {
-            let words: [&[u8]; 4] = [b"RESTORE", b"to", b"0", payload.as_bytes().expect("a payload")];
-            words.map(<[u8]>::to_vec)
-        };
-        assert_eq!(larder.call(&restore(&from_redis)), ok, "{kind}");
-        assert_eq!(redis.call(&restore(&from_larder)), ok, "{kind}");
+        exchange(&mut redis, &mut larder);
         let members = larder.call(&["SCARD", "k"]);
         for set in ["k", "to"] {
             assert_eq!(redis.call(&["SCARD", set]), members, "{kind}");
@@ -346,22 +340,18 @@ fn edits_change_the_charge_exactly() {
     let store = Store::new(Some(64 << 20)).unwrap();
     let server = TestServer::with_store(Config::default(), store.clone());
     let mut client = server.connect();
-    let charge = |client: &mut Client<_>| match client.call(&["MEMORY", "USAGE", "s"]) {
-        Frame::Integer(bytes) => bytes as u64,
-        reply => panic!("{reply:?}"),
-    };
     for number in 0..2_000usize {
         client.call(&["SADD", "s", &format!("member {number}")]);
         if number.is_multiple_of(5) {
             let script = "redis.call('SADD', KEYS[1], 'a', 'b') return redis.call('SREM', KEYS[1], 'a', 'b')";
             client.call(&["EVAL", script, "1", "s"]);
         }
-        assert_eq!(store.used_memory(), charge(&mut client), "member {number}");
+        assert_eq!(store.used_memory(), client.memory_usage("s"), "member {number}");
     }
     for number in 0..2_000 {
         client.call(&["SREM", "s", &format!("member {number}")]);
         if number < 1_999 {
-            assert_eq!(store.used_memory(), charge(&mut client), "member {number}");
+            assert_eq!(store.used_memory(), client.memory_usage("s"), "member {number}");
         }
     }
     assert_eq!((store.used_memory(), store.len()), (0, 0));

@@ -552,18 +552,14 @@ fn edits_change_the_charge_exactly() {
     let store = Store::new(Some(64 << 20)).unwrap();
     let server = TestServer::with_store(Config::default(), store.clone());
     let mut client = server.connect();
-    let charge = |client: &mut crate::support::Client<_>| match client.call(&["MEMORY", "USAGE", "z"]) {
-        Frame::Integer(bytes) => bytes as u64,
-        reply => panic!("{reply:?}"),
-    };
     for number in 0..2_000 {
         client.call(&["ZADD", "z", &number.to_string(), &format!("member {number}")]);
-        assert_eq!(store.used_memory(), charge(&mut client), "member {number}");
+        assert_eq!(store.used_memory(), client.memory_usage("z"), "member {number}");
     }
     for number in (0..2_000).rev() {
         client.call(&["ZREM", "z", &format!("member {number}")]);
         if number > 0 {
-            assert_eq!(store.used_memory(), charge(&mut client), "member {number}");
+            assert_eq!(store.used_memory(), client.memory_usage("z"), "member {number}");
         }
     }
     assert_eq!((store.used_memory(), store.len()), (0, 0));

@@ -193,6 +193,14 @@ impl<S: Read + Write> Client<S> {
         bytes
     }
 
+    /// What `MEMORY USAGE` says of a key.
+    pub(crate) fn memory_usage(&mut self, key: &str) -> u64 {
+        match self.call(&["MEMORY", "USAGE", key]) {
+            Frame::Integer(bytes) => bytes as u64,
+            reply => panic!("{reply:?}"),
+        }
+    }
+
     /// All bytes until the server closes or resets the connection.
     pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.buffer);

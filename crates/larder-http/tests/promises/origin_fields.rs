@@ -318,8 +318,9 @@ async fn stale_while_revalidate_answers_at_once_and_validates_behind() {
     assert_eq!((fresh.cache_status(), &fresh.body[..], site.calls()), ("hit; ttl=10", &b"1"[..], 2));
 }
 
-#[tokio::test]
-async fn unsafe_method_during_a_failed_validation_removes_what_was_stored() {
+/// A site with a stale response, during whose validation this happens. The origin then fails. Returns the site, and the status that
+/// the client got who waited for the validation.
+async fn during_a_failed_validation(act: impl AsyncFnOnce(&Site)) -> (Site, StatusCode) {
     let gate = Arc::new(Semaphore::new(0));
     let handler_gate = gate.clone();
     let site = site(move |request, call| {
@@ -336,10 +337,19 @@ async fn unsafe_method_during_a_failed_validation_removes_what_was_stored() {
     site.clock.advance(SECOND * 11);
     let validation = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
     settle().await;
-    site.send(request("POST", "/", &[])).await;
+    act(&site).await;
     gate.add_permits(1);
-    // Its client asked before.
-    assert_eq!(validation.await.unwrap().unwrap().status(), 200);
+    let answer = validation.await.unwrap().unwrap();
+    (site, answer.status())
+}
+
+#[tokio::test]
+async fn unsafe_method_during_a_failed_validation_removes_what_was_stored() {
+    let (site, status) = during_a_failed_validation(async |site| {
+        site.send(request("POST", "/", &[])).await;
+    })
+    .await;
+    assert_eq!(status, 200, "its client asked before");
     assert_ne!(site.get("/").await.body, "1", "the POST came after it");
 }
 
@@ -578,25 +588,11 @@ async fn request_with_cookies_does_not_read_a_body_on_its_way_that_says_nothing_
 
 #[tokio::test]
 async fn purge_during_a_failed_validation_is_final() {
-    let gate = Arc::new(Semaphore::new(0));
-    let handler_gate = gate.clone();
-    let site = site(move |request, call| {
-        let gate = handler_gate.clone();
-        async move {
-            if request.headers().contains_key("if-none-match") {
-                gate.acquire().await.unwrap().forget();
-                return status(503, reply_with(call, &[]));
-            }
-            reply_with(call, &[("cache-control", "max-age=10, stale-if-error=100"), ("etag", "\"a\"")])
-        }
-    });
-    site.get("/").await;
-    site.clock.advance(SECOND * 11);
-    let validation = tokio::spawn(site.service.clone().oneshot(get("/", &[])));
-    settle().await;
-    site.cache.purge_uri("http://site.example/").unwrap();
-    gate.add_permits(1);
-    assert_eq!(validation.await.unwrap().unwrap().status(), 503, "not what was purged");
+    let (_, status) = during_a_failed_validation(async |site| {
+        site.cache.purge_uri("http://site.example/").unwrap();
+    })
+    .await;
+    assert_eq!(status, 503, "not what was purged");
 }
 
 #[tokio::test]

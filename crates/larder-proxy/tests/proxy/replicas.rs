@@ -15,6 +15,21 @@ fn replica(origin: SocketAddr, redis: String) -> Config {
     Config { redis: Some(redis), redis_max_lag_ms: 200, ..config([origin]) }
 }
 
+async fn replicas(origin: &HttpOrigin, redis: &str) -> (Running, Running) {
+    let start = async || start(replica(origin.address, redis.to_owned())).await;
+    (start().await, start().await)
+}
+
+/// Waits until the second replica answers with what the first one has stored.
+async fn until_shared(origin: &HttpOrigin, first: &Running, second: &Running) {
+    eventually("responses are shared", async || {
+        let path = format!("/{}", origin.requests());
+        first.get(&path).await;
+        status(&second.get(&path).await).ends_with("; detail=shared")
+    })
+    .await;
+}
+
 fn responses(proxy: &Running) -> &SharedHttpCache {
     match proxy.proxy.cache() {
         ProxyCache::Shared { responses, .. } => responses,
@@ -52,8 +67,7 @@ async fn numbering(cache_control: &'static str) -> HttpOrigin {
 async fn response_of_one_replica_answers_the_other() {
     let Some(server) = RedisServer::start() else { return };
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, server.url())).await;
-    let second = start(replica(origin.address, server.url())).await;
+    let (first, second) = replicas(&origin, &server.url()).await;
     let stored = first.get("/").await;
     assert!(stored.ends_with("\r\n\r\n1"), "{stored}");
     get_until(&first, |answer| status(answer).starts_with("larder; hit")).await;
@@ -102,8 +116,7 @@ async fn concurrent_misses_on_both_replicas_reach_the_origin_once() {
 async fn purge_on_one_replica_reaches_the_other() {
     let Some(server) = RedisServer::start() else { return };
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, server.url())).await;
-    let second = start(replica(origin.address, server.url())).await;
+    let (first, second) = replicas(&origin, &server.url()).await;
     first.get("/").await;
     get_until(&second, |answer| status(answer).starts_with("larder; hit")).await;
     for (number, name) in ["tag", "uri", "prefix", "all"].into_iter().enumerate() {
@@ -126,8 +139,7 @@ async fn purge_on_one_replica_reaches_the_other() {
 async fn soft_purge_is_validated_once_for_both_replicas() {
     let Some(server) = RedisServer::start() else { return };
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, server.url())).await;
-    let second = start(replica(origin.address, server.url())).await;
+    let (first, second) = replicas(&origin, &server.url()).await;
     first.get("/").await;
     get_until(&second, |answer| status(answer).starts_with("larder; hit")).await;
     assert!(responses(&first).soft_purge_tag("page").await.is_everywhere());
@@ -147,8 +159,7 @@ async fn soft_purge_is_validated_once_for_both_replicas() {
 async fn requests_are_answered_without_redis_and_shared_again_once_it_is_back() {
     let Some(mut server) = RedisServer::start() else { return };
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, server.url())).await;
-    let second = start(replica(origin.address, server.url())).await;
+    let (first, second) = replicas(&origin, &server.url()).await;
     first.get("/").await;
     get_until(&second, |answer| status(answer).starts_with("larder; hit")).await;
     server.kill();
@@ -168,12 +179,7 @@ async fn requests_are_answered_without_redis_and_shared_again_once_it_is_back() 
         !answer.ends_with("\r\n\r\n1")
     })
     .await;
-    eventually("responses are shared again", async || {
-        let path = format!("/{}", origin.requests());
-        first.get(&path).await;
-        status(&second.get(&path).await).ends_with("; detail=shared")
-    })
-    .await;
+    until_shared(&origin, &first, &second).await;
 }
 
 /// The proxy starts without its Redis, as it does without its origins.
@@ -183,30 +189,18 @@ async fn redis_that_is_not_there_at_the_start_is_found_later() {
     let url = server.url();
     server.kill();
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, url.clone())).await;
-    let second = start(replica(origin.address, url)).await;
+    let (first, second) = replicas(&origin, &url).await;
     assert!(first.get("/").await.starts_with("HTTP/1.1 200 "));
     server.restart();
-    eventually("responses are shared", async || {
-        let path = format!("/{}", origin.requests());
-        first.get(&path).await;
-        status(&second.get(&path).await).ends_with("; detail=shared")
-    })
-    .await;
+    until_shared(&origin, &first, &second).await;
 }
 
 #[tokio::test]
 async fn replicas_share_through_a_cluster() {
     let Some(cluster) = Cluster::start() else { return };
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, cluster.url())).await;
-    let second = start(replica(origin.address, cluster.url())).await;
-    eventually("responses are shared", async || {
-        let path = format!("/{}", origin.requests());
-        first.get(&path).await;
-        status(&second.get(&path).await).ends_with("; detail=shared")
-    })
-    .await;
+    let (first, second) = replicas(&origin, &cluster.url()).await;
+    until_shared(&origin, &first, &second).await;
     assert!(responses(&second).purge_all().await.is_everywhere());
 }
 
@@ -235,8 +229,7 @@ async fn ignored_parameters_are_ignored_by_all_replicas() {
 async fn purge_that_is_pending_reaches_redis_before_the_proxy_ends() {
     let Some(mut server) = RedisServer::start() else { return };
     let origin = numbering("max-age=60").await;
-    let first = start(replica(origin.address, server.url())).await;
-    let second = start(replica(origin.address, server.url())).await;
+    let (first, second) = replicas(&origin, &server.url()).await;
     first.get("/").await;
     get_until(&second, |answer| status(answer).starts_with("larder; hit")).await;
     server.kill();
