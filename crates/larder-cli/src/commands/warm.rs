@@ -216,9 +216,9 @@ impl Warmer {
         }
     }
 
-    /// Whether a response is stored whose head was sent before the end of its body.
+    /// Whether a response is stored whose head was sent before the end of its body; it need not be fresh.
     async fn look(&self, page: &Page) -> Result<Warmed> {
-        let only_stored = HeaderValue::from_static("only-if-cached");
+        let only_stored = HeaderValue::from_static("only-if-cached, max-stale");
         for _ in 0..LOOKS.0 {
             let response = self.send(Method::HEAD, page, Some(only_stored.clone())).await?;
             if verdict(&response) == Warmed::Hit {
@@ -227,7 +227,7 @@ impl Warmer {
             sleep(LOOKS.1).await;
         }
         Ok(Warmed::Unstored(
-            "its body was streamed, and it is no hit now: too long to be stored, or not fresh".to_owned(),
+            "its body was streamed: it is too long to be stored, or must be validated at once".to_owned(),
         ))
     }
 
