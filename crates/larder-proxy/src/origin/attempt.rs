@@ -17,6 +17,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+/// The bytes that a client has to send of a body in each second, on average. It would hold a place among the requests of the
+/// origin for as long as it likes otherwise, by a byte from time to time.
+const MIN_BYTES_PER_SECOND: u64 = 500;
+
 /// The limits of each request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -168,23 +172,27 @@ impl Origin {
         }
     }
 
-    /// Waits for the head of the response. While the body of the request moves, there is no deadline.
+    /// Waits for the head of the response. There is no deadline while the body of the request moves: while the origin takes
+    /// any of it, and the client sends it fast enough.
     async fn response(
         &self,
         sent: impl Future<Output = hyper::Result<Response<Incoming>>>,
         lender: &Lender,
     ) -> Result<Response<Incoming>, OriginError> {
         let limit = self.limits.response;
+        let min_bytes = (limit.as_millis() as u64 * MIN_BYTES_PER_SECOND / 1_000).max(1);
         let mut sent = pin!(sent);
         loop {
-            let frames = lender.frames();
+            let before = lender.bytes();
             match timeout(limit, &mut sent).await {
                 Ok(response) => return response.map_err(OriginError::of_exchange),
-                Err(_) if lender.frames() != frames => {}
-                Err(_) if lender.progress() == Progress::AwaitsClient => {
-                    return Err(OriginError::RequestBodyTimeout(limit));
-                }
-                Err(_) => return Err(OriginError::ResponseTimeout(limit)),
+                Err(_) => match (lender.progress(), lender.bytes() - before) {
+                    (Progress::AwaitsClient, sent) if sent < min_bytes => {
+                        return Err(OriginError::RequestBodyTimeout { min_bytes, limit });
+                    }
+                    (_, 0) => return Err(OriginError::ResponseTimeout(limit)),
+                    _ => {}
+                },
             }
         }
     }

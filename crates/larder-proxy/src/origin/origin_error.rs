@@ -42,9 +42,14 @@ pub enum OriginError {
     /// The body of the request ended early.
     #[error("the body of the request ended early")]
     RequestBody(#[source] hyper::Error),
-    /// The client sent nothing of the body for too long.
-    #[error("the client sent nothing of its body for {} ms", .0.as_millis())]
-    RequestBodyTimeout(Duration),
+    /// The client sent its body too slowly.
+    #[error("the client sent less than {min_bytes} bytes of its body within {} ms", .limit.as_millis())]
+    RequestBodyTimeout {
+        /// What it has to send in that time.
+        min_bytes: u64,
+        /// The time for the head of a response.
+        limit: Duration,
+    },
 }
 
 impl OriginError {
@@ -77,7 +82,7 @@ impl OriginError {
     pub(super) fn is_of_origin(&self) -> bool {
         !matches!(
             self,
-            OriginError::Busy(_) | OriginError::RequestBody(_) | OriginError::RequestBodyTimeout(_)
+            OriginError::Busy(_) | OriginError::RequestBody(_) | OriginError::RequestBodyTimeout { .. }
         )
     }
 
@@ -87,7 +92,7 @@ impl OriginError {
             OriginError::ConnectTimeout(_) | OriginError::ResponseTimeout(_) => StatusCode::GATEWAY_TIMEOUT,
             OriginError::Busy(_) | OriginError::Gate(_) => StatusCode::SERVICE_UNAVAILABLE,
             OriginError::RequestBody(_) => StatusCode::BAD_REQUEST,
-            OriginError::RequestBodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
+            OriginError::RequestBodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             _ => StatusCode::BAD_GATEWAY,
         }
     }
@@ -109,7 +114,7 @@ impl OriginError {
             OriginError::Invalid(_) => "http_protocol_error",
             OriginError::UnaskedUpgrade => "http_upgrade_failed",
             OriginError::Gate(_) => "destination_unavailable",
-            OriginError::RequestBody(_) | OriginError::RequestBodyTimeout(_) => "http_request_error",
+            OriginError::RequestBody(_) | OriginError::RequestBodyTimeout { .. } => "http_request_error",
         }
     }
 }

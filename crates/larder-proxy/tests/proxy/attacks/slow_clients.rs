@@ -58,6 +58,60 @@ async fn bodies_that_stop_hold_nobody_up() {
     }
 }
 
+/// Many bodies of which a byte comes from time to time: they hold no place for as long as their clients like.
+#[tokio::test]
+async fn dripping_bodies_end_with_the_response_timeout() {
+    let origin = HttpOrigin::echo().await;
+    let mut options = config([origin.address]);
+    (options.response_timeout_ms, options.max_origin_requests) = (500, 20);
+    let proxy = start(options).await;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let client = proxy.connect().await;
+        let (mut answers, mut body) = client.into_split();
+        let begin = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\nConnection: close\r\n\r\n";
+        body.write_all(begin).await.unwrap();
+        tokio::spawn(async move {
+            while body.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        clients.push(tokio::spawn(async move {
+            let mut answer = Vec::new();
+            // The proxy closes the connection while bytes are on their way, which may be a reset.
+            _ = answers.read_to_end(&mut answer).await;
+            String::from_utf8(answer).unwrap()
+        }));
+    }
+    until(|| origin.requests() == 20).await;
+    for client in clients {
+        let answer = tokio::time::timeout(Duration::from_secs(10), client).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+        assert!(answer.contains("less than 250 bytes of its body within 500 ms"), "{answer}");
+    }
+    assert!(proxy.get("/").await.starts_with("HTTP/1.1 200 "), "their places are free");
+}
+
+/// A body that takes several times as long as a response may, and keeps the pace, arrives.
+#[tokio::test]
+async fn slow_body_that_keeps_the_pace_arrives() {
+    let origin = HttpOrigin::echo().await;
+    let mut options = config([origin.address]);
+    options.response_timeout_ms = 300;
+    let proxy = start(options).await;
+    let mut client = proxy.connect().await;
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 15000\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    for _ in 0..15 {
+        client.write_all(&[b'x'; 1_000]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(80)).await;
+    }
+    let answer = read_to_end(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
 /// A client reads a large stored response slowly: it is held once, others read it at their speed, and it takes no fill.
 #[tokio::test]
 async fn slow_reader_of_a_large_hit_holds_nobody_up() {
