@@ -1,4 +1,5 @@
-//! Hashes: `HSET` and `HGET` of the fields of a large one, and the memory of a field in large and in small ones.
+//! Hashes, sets and lists: the commands that programs use most on a large one, and the memory of a member in large and in small
+//! ones.
 
 use super::load::Load;
 use super::subject::{Kind, Subject, start_all};
@@ -9,87 +10,170 @@ use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 use std::io::{Read, Write};
 
-const MEMORY: &str = "hash memory";
-/// The figures, and the number of fields of a hash.
-const LARGE: (&str, u64) = ("of 10,000 fields", 10_000);
-const SMALL: (&str, u64) = ("of ten fields", 10);
-/// A name of a field has 16 bytes, as the members of which Redis was measured.
-const VALUE: &str = "12345678";
-const FIELDS_PER_REQUEST: u64 = 10;
+/// Members of a collection that is small enough for one buffer in every server.
+const SMALL: u64 = 10;
+const MEMBERS_PER_REQUEST: u64 = 10;
 /// Requests that are sent before their replies are read.
 const BATCH: u64 = 500;
 
-const SET: &[&str] = &["HSET", "hash", "field:__rand_int__", VALUE];
-const GET: &[&str] = &["HGET", "hash", "field:__rand_int__"];
+/// A type of values with members.
+struct Type {
+    /// Its workload of memory.
+    memory: &'static str,
+    /// Changes it, and reads or takes a member; with the names of their workloads at the pipelines of [`PIPELINES`].
+    commands: [(&'static [&'static str], [&'static str; 3]); 2],
+    /// The command that adds members, and the value that follows each of them.
+    add: &'static str,
+    value: Option<&'static str>,
+    /// The members of a large one, and what is expected of its memory over that of Redis.
+    large: (&'static str, u64, f64),
+    small: &'static str,
+}
 
-/// Its workloads, for the servers that have hashes: so many requests, with pipelines so many, of so many fields. The first one
-/// fills the hash.
-pub(super) fn loads(requests: u64, pipelined: u64, fields: u64) -> [Load; 6] {
-    [
-        ("hset-50", SET, 1, requests),
-        ("hget-50", GET, 1, requests),
-        ("hset-50-p16", SET, 16, pipelined),
-        ("hget-50-p16", GET, 16, pipelined),
-        ("hset-50-p100", SET, 100, pipelined),
-        ("hget-50-p100", GET, 100, pipelined),
-    ]
-    .map(|(name, command, pipeline, requests)| Load {
-        name,
-        command,
-        clients: 50,
-        pipeline,
-        requests,
-        keys: fields,
-    })
+const PIPELINES: [u32; 3] = [1, 16, 100];
+
+/// A name of a member has 16 bytes.
+const TYPES: [Type; 3] = [
+    Type {
+        memory: "hash memory",
+        commands: [
+            (&["HSET", "hash", "field:__rand_int__", "12345678"], ["hset-50", "hset-50-p16", "hset-50-p100"]),
+            (&["HGET", "hash", "field:__rand_int__"], ["hget-50", "hget-50-p16", "hget-50-p100"]),
+        ],
+        add: "HSET",
+        value: Some("12345678"),
+        large: ("of 10,000 fields", 10_000, 0.6),
+        small: "of ten fields",
+    },
+    Type {
+        memory: "set memory",
+        commands: [
+            (&["SADD", "set", "member:__rand_int__"], ["sadd-50", "sadd-50-p16", "sadd-50-p100"]),
+            (
+                &["SISMEMBER", "set", "member:__rand_int__"],
+                ["sismember-50", "sismember-50-p16", "sismember-50-p100"],
+            ),
+        ],
+        add: "SADD",
+        value: None,
+        large: ("of 20,000 members", 20_000, 0.6),
+        small: "of ten members",
+    },
+    Type {
+        memory: "list memory",
+        commands: [
+            (&["LPUSH", "list", "element:12345678"], ["lpush-50", "lpush-50-p16", "lpush-50-p100"]),
+            // It takes what was added at the same pipeline.
+            (&["RPOP", "list"], ["rpop-50", "rpop-50-p16", "rpop-50-p100"]),
+        ],
+        add: "RPUSH",
+        value: None,
+        large: ("of 100,000 elements", 100_000, 1.05),
+        small: "of ten elements",
+    },
+];
+
+/// The workloads of memory.
+pub(super) fn memory_workloads() -> impl Iterator<Item = &'static str> {
+    TYPES.iter().map(|kind| kind.memory)
+}
+
+/// The workloads of commands, for the servers that have collections: so many requests, with pipelines so many, of so many
+/// members. The first one of each type fills it.
+pub(super) fn loads(requests: u64, pipelined: u64, members: u64) -> Vec<Load> {
+    let of_pipeline = |kind: &Type, index: usize| {
+        let pipeline = PIPELINES[index];
+        kind.commands.map(|(command, names)| Load {
+            name: names[index],
+            command,
+            clients: 50,
+            pipeline,
+            requests: if pipeline == 1 { requests } else { pipelined },
+            keys: members,
+        })
+    };
+    TYPES
+        .iter()
+        .flat_map(|kind| (0..PIPELINES.len()).flat_map(move |index| of_pipeline(kind, index)))
+        .collect()
 }
 
 /// What is expected of them.
 pub(super) fn targets() -> Vec<Target> {
-    let loads = loads(0, 0, 0).map(|load| Target::ratio(load.name, "cpu", "redis", 0.9));
-    let memory = [Target::ratio(MEMORY, LARGE.0, "redis", 0.6), Target::ratio(MEMORY, SMALL.0, "redis", 1.1)];
-    loads.into_iter().chain(memory).collect()
+    let loads = loads(0, 0, 0).into_iter().map(|load| Target::ratio(load.name, "cpu", "redis", 0.9));
+    let memory = TYPES.iter().flat_map(|kind| {
+        let (large, _, at_most) = kind.large;
+        [
+            Target::ratio(kind.memory, large, "redis", at_most),
+            Target::ratio(kind.memory, kind.small, "redis", 1.1),
+        ]
+    });
+    loads.chain(memory).collect()
 }
 
-/// Fills two new processes of each server: the memory of a field, with its name and value and its part of the key.
-pub(super) fn measure_memory(fields: u64, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
-    bar.set_message(MEMORY);
+/// Fills new processes of each server: the memory of a member, with its value and its part of the key.
+pub(super) fn measure_memory(members: u64, bar: &ProgressBar, findings: &mut Findings) -> Result<()> {
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.runs_scripts()).collect();
-    for (name, fields_per_hash) in [LARGE, SMALL] {
-        // The reasons why a server is missing are noted already.
-        for subject in start_all(&kinds, &mut Vec::new()) {
-            let empty = resident_bytes(subject.id());
-            let hashes = (fields / fields_per_hash).max(1);
-            fill(&subject, hashes, fields_per_hash)?;
-            let grown = resident_bytes(subject.id()).saturating_sub(empty) as f64;
-            let value = Value::low(name, "B/field", grown / (hashes * fields_per_hash) as f64);
-            findings.figures.push(value.figure(MEMORY, subject.kind.name()));
-            bar.tick();
+    for kind in &TYPES {
+        bar.set_message(kind.memory);
+        let (large, large_members, _) = kind.large;
+        for (name, of_each) in [(large, large_members), (kind.small, SMALL)] {
+            // The reasons why a server is missing are noted already.
+            for subject in start_all(&kinds, &mut Vec::new()) {
+                let empty = resident_bytes(subject.id());
+                let count = (members / of_each).max(1);
+                kind.fill(&subject, count, of_each)?;
+                let grown = resident_bytes(subject.id()).saturating_sub(empty) as f64;
+                let value = Value::low(name, "B/member", grown / (count * of_each) as f64);
+                findings.figures.push(value.figure(kind.memory, subject.kind.name()));
+                bar.tick();
+            }
         }
     }
     Ok(())
 }
 
-/// Stores so many hashes of so many fields each.
-fn fill(subject: &Subject, hashes: u64, fields_per_hash: u64) -> Result<()> {
-    let mut stream = subject.connect()?;
-    let requests_per_hash = fields_per_hash / FIELDS_PER_REQUEST;
-    let all = hashes * requests_per_hash;
-    for first in (0..all).step_by(BATCH as usize) {
-        let batch = first..all.min(first + BATCH);
-        let (mut requests, mut expected) = (Vec::new(), Vec::new());
-        for request in batch {
-            let key = format!("hash:{:011}", request / requests_per_hash);
-            write!(requests, "*{}\r\n$4\r\nHSET\r\n$16\r\n{key}\r\n", 2 + 2 * FIELDS_PER_REQUEST)?;
-            for field in 0..FIELDS_PER_REQUEST {
-                let name = request % requests_per_hash * FIELDS_PER_REQUEST + field;
-                write!(requests, "$16\r\nfield:{name:010}\r\n$8\r\n{VALUE}\r\n")?;
+impl Type {
+    /// Stores so many collections of so many members each.
+    fn fill(&self, subject: &Subject, count: u64, of_each: u64) -> Result<()> {
+        let mut stream = subject.connect()?;
+        let requests_per_key = of_each / MEMBERS_PER_REQUEST;
+        let all = count * requests_per_key;
+        for first in (0..all).step_by(BATCH as usize) {
+            let batch = first..all.min(first + BATCH);
+            let (mut requests, mut expected) = (Vec::new(), Vec::new());
+            for request in batch {
+                self.write_request(&mut requests, request, requests_per_key)?;
+                // `RPUSH` returns the length of the list.
+                let reply = if self.add == "RPUSH" { request % requests_per_key + 1 } else { 1 };
+                write!(expected, ":{}\r\n", reply * MEMBERS_PER_REQUEST)?;
             }
-            write!(expected, ":{FIELDS_PER_REQUEST}\r\n")?;
+            stream.write_all(&requests)?;
+            let mut replies = vec![0; expected.len()];
+            stream.read_exact(&mut replies)?;
+            ensure!(replies == expected, "{} does not store members", subject.kind.name());
         }
-        stream.write_all(&requests)?;
-        let mut replies = vec![0; expected.len()];
-        stream.read_exact(&mut replies)?;
-        ensure!(replies == expected, "{} does not store fields", subject.kind.name());
+        Ok(())
     }
-    Ok(())
+
+    fn write_request(&self, out: &mut Vec<u8>, request: u64, requests_per_key: u64) -> Result<()> {
+        let words_per_member = 1 + u64::from(self.value.is_some());
+        let key = format!("keys:{:011}", request / requests_per_key);
+        write!(
+            out,
+            "*{}\r\n${}\r\n{}\r\n",
+            2 + words_per_member * MEMBERS_PER_REQUEST,
+            self.add.len(),
+            self.add
+        )?;
+        write!(out, "$16\r\n{key}\r\n")?;
+        for member in 0..MEMBERS_PER_REQUEST {
+            let name = request % requests_per_key * MEMBERS_PER_REQUEST + member;
+            write!(out, "$16\r\nname::{name:010}\r\n")?;
+            if let Some(value) = self.value {
+                write!(out, "${}\r\n{value}\r\n", value.len())?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -13,9 +13,10 @@
 //! | `get-50-pP` | each connection sends P requests before it waits |
 //! | `eval-50` | 50 connections, each with one `EVAL` under way: a script with one `GET` and one `SET` |
 //! | `transaction-50` | 50 connections, each with one `MULTI` of ten commands under way: five `GET`, five `SET`; `cpu` is that of one of them |
-//! | `hset-50`, `hget-50`, with `-pP` | 50 connections, of which each changes or reads random fields of one hash |
+//! | `hset-50`, `hget-50`, `sadd-50`, `sismember-50`, `lpush-50`, `rpop-50`, with `-pP` | 50 connections on one hash, set or list |
+//! | `blpop hand-over` | two clients that push an element for each other and wait for the next one |
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
-//! | `hash memory` | the bytes of a field in hashes of 10,000 fields, and in hashes of ten |
+//! | `hash memory`, `set memory`, `list memory` | the bytes of a member in large ones, and in those of ten |
 //! | `memory` | the bytes of an entry over its key and value, the memory of an empty and of an emptied server, the first reply |
 //! | `… in the memory of N entries` | the hit ratio with so much memory, for each trace of `--traces` |
 //!
@@ -24,8 +25,9 @@
 //! is bound by the client in most workloads.
 
 mod bare_loop;
+mod collections;
 mod equal_memory;
-mod hashes;
+mod handover;
 mod load;
 mod memory;
 mod open_loop;
@@ -107,7 +109,8 @@ impl Suite for Server {
             Target::value("memory", memory::TIMED, 38.0),
             Target::value("memory", memory::FLUSHED, 32.0),
         ]);
-        targets.extend(hashes::targets());
+        targets.extend(collections::targets());
+        targets.push(Target::ratio(handover::WORKLOAD, "cpu", "redis", 0.9));
         targets
     }
 
@@ -214,14 +217,15 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     let scripts = scale.script_load().measure(&redis_like, scale.rounds, counter.as_ref(), bar)?;
     findings.figures.extend(scripts);
     let [_, _, many, pipelined] = scale.requests;
-    for load in hashes::loads(many, pipelined, scale.keys) {
+    for load in collections::loads(many, pipelined, scale.keys) {
         findings.figures.extend(load.measure(&redis_like, scale.rounds, counter.as_ref(), bar)?);
     }
     transactions(scale, &redis_like, bar, &mut findings)?;
+    hand_overs(scale, &redis_like, bar, &mut findings)?;
     half_load(scale, &subjects, bar, &mut findings)?;
     drop(subjects);
     memory::measure(scale.entries, bar, &mut findings)?;
-    hashes::measure_memory(scale.entries, bar, &mut findings)?;
+    collections::measure_memory(scale.entries, bar, &mut findings)?;
     Ok(findings)
 }
 
@@ -240,6 +244,23 @@ fn transactions(
     };
     let mut runners: Vec<Runner> = subjects.iter().map(runner).collect();
     findings.figures.extend(rounds::run(TRANSACTION, &mut runners, scale.rounds, bar)?);
+    Ok(())
+}
+
+/// Elements for clients that wait, which `redis-benchmark` does not measure.
+fn hand_overs(
+    scale: &Scale,
+    subjects: &[Rc<Subject>],
+    bar: &ProgressBar,
+    findings: &mut Findings,
+) -> Result<()> {
+    let elements = scale.requests[0];
+    let runner = |subject: &Rc<Subject>| {
+        let (name, subject) = (subject.kind.name(), subject.clone());
+        Runner { subject: name, round: Box::new(move || handover::round(&subject, elements)) }
+    };
+    let mut runners: Vec<Runner> = subjects.iter().map(runner).collect();
+    findings.figures.extend(rounds::run(handover::WORKLOAD, &mut runners, scale.rounds, bar)?);
     Ok(())
 }
 
@@ -293,10 +314,15 @@ mod tests {
             EVAL,
             "hset-50",
             "hget-50-p100",
+            "sismember-50",
+            "rpop-50-p16",
+            handover::WORKLOAD,
             TRANSACTION,
             HALF_LOAD,
             "memory",
             "hash memory",
+            "set memory",
+            "list memory",
         ] {
             let mut figures = findings.figures.iter().filter(|figure| figure.workload == workload);
             assert!(figures.any(|figure| figure.subject == "redis"), "{workload}");
@@ -311,11 +337,11 @@ mod tests {
         let loads = Scale::of(&plan).loads();
         for target in Server.targets() {
             let (workload, _) = target.workload_and_measure();
-            let is_load = loads.iter().chain(&hashes::loads(0, 0, 0)).any(|load| load.name == workload);
+            let is_load = loads.iter().chain(&collections::loads(0, 0, 0)).any(|load| load.name == workload);
+            let others =
+                [EVAL, TRANSACTION, HALF_LOAD, handover::WORKLOAD, equal_memory::MEAN, "memory"].into_iter();
             assert!(
-                is_load
-                    || [EVAL, TRANSACTION, HALF_LOAD, equal_memory::MEAN, "memory", "hash memory"]
-                        .contains(&workload),
+                is_load || others.chain(collections::memory_workloads()).any(|name| name == workload),
                 "{workload}"
             );
         }
