@@ -116,6 +116,7 @@ pub struct EntryRef<'a, K, V> {
     pub(crate) value: &'a V,
     pub(crate) weight: u64,
     pub(crate) deadline: Option<u64>,
+    pub(crate) hits: u8,
     pub(crate) clock: &'a Clock,
 }
 
@@ -133,6 +134,12 @@ impl<'a, K, V> EntryRef<'a, K, V> {
     /// The weight that was charged when the entry was stored.
     pub fn weight(&self) -> u64 {
         self.weight
+    }
+
+    /// The hits that the policy has counted since it last looked at the entry, 0 to 3: what is used most has most of them.
+    /// Always 0 with a [`Policy`](crate::Policy) that does not count hits.
+    pub fn hits(&self) -> u8 {
+        self.hits
     }
 
     /// The end of its time to live, in milliseconds on the cache's clock; `None` if it has none. It may expire before, by

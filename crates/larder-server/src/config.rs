@@ -36,6 +36,9 @@ pub struct Config {
     /// Which keys are evicted when the memory for entries is used up; `CONFIG SET maxmemory-policy` changes it. Default:
     /// that of the keyspace, which is `allkeys-lfu` at first.
     pub max_memory_policy: Option<MemoryPolicy>,
+    /// File for a snapshot of all keys, which the server writes when it ends by itself, within 60 seconds, and reads and removes
+    /// when it starts. It serves meanwhile: a key is loaded when it is asked for. Default: none, the server starts empty.
+    pub snapshot: Option<PathBuf>,
     /// Threads that serve connections. Default: one per core. Range 1 to 256.
     pub threads: Option<usize>,
     /// Password that clients must send with `AUTH` or `HELLO`. Default: none, which is an error unless the address is
@@ -70,6 +73,7 @@ impl Default for Config {
             unixsocket: None,
             max_memory: None,
             max_memory_policy: None,
+            snapshot: None,
             threads: None,
             requirepass: None,
             maxclients: 10_000,

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::db::snapshot::SnapshotError;
+
 /// A failure of the whole server. A failure of one connection closes only that connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,6 +47,14 @@ pub enum ServerError {
     /// The keyspace cannot be built.
     #[error("cannot build the keyspace: {0}")]
     Store(#[from] larder_engine::BuildError),
+    /// The snapshot cannot be written.
+    #[error("cannot write the snapshot {}: {source}", path.display())]
+    Snapshot {
+        /// The configured path.
+        path: PathBuf,
+        /// What has failed.
+        source: SnapshotError,
+    },
     /// A thread cannot be started, or a listener cannot be registered with the runtime.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),

@@ -23,7 +23,7 @@
 //!
 //! Unlike Redis this is a cache by default: `maxmemory` is half of the machine's (or the cgroup's) memory and entries are
 //! evicted by a frequency-aware policy, reported as `allkeys-lfu`; with another [`MemoryPolicy`] it refuses instead. There
-//! is no persistence and no replication.
+//! is no replication, and of persistence a [snapshot](Config::snapshot) from one clean end to the next start.
 //!
 //! # Guarantees
 //!
@@ -54,6 +54,7 @@ mod values;
 
 pub use cmd::commands;
 pub use config::{Config, Password};
+pub use db::snapshot::{SnapshotError, WRITE_LIMIT as SNAPSHOT_WRITE_LIMIT};
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::ServerError;
 

@@ -29,6 +29,7 @@
 //! - `serialized`: strings that go to a real Redis and come back;
 //! - `sets`: sets, compared with a real Redis;
 //! - `shared_tier`: what caches of the crate `larder` rely on;
+//! - `snapshots`: all keys from the end of a server to the start of the next one;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `statistics`: counts and times of commands;
 //! - `tracking`: messages about changed keys, for caches of clients;
@@ -66,6 +67,7 @@ mod serialized;
 mod server_process;
 mod sets;
 mod shared_tier;
+mod snapshots;
 mod sorted_sets;
 mod statistics;
 mod support;

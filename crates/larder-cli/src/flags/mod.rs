@@ -271,6 +271,9 @@ pub(crate) struct ServerOptions {
     /// What is evicted when that is used up: a maxmemory-policy of Redis [default: allkeys-lfu].
     #[arg(long, env = "LARDER_SERVER_MAX_MEMORY_POLICY", value_name = "POLICY", value_parser = policy())]
     pub(crate) max_memory_policy: Option<MemoryPolicy>,
+    /// Keep all keys in this file from a stop to the next start [default: none].
+    #[arg(long, env = "LARDER_SERVER_SNAPSHOT", value_name = "FILE")]
+    pub(crate) snapshot: Option<PathBuf>,
     /// The number of threads that serve connections [default: one per core].
     #[arg(long, env = "LARDER_SERVER_THREADS", value_name = "N", value_parser = count(1..=256))]
     pub(crate) threads: Option<usize>,

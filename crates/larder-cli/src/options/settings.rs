@@ -177,6 +177,7 @@ impl File {
             unixsocket,
             max_memory,
             max_memory_policy,
+            snapshot,
             threads,
             requirepass,
             maxclients,
@@ -190,6 +191,7 @@ impl File {
         config.unixsocket = unixsocket.or(config.unixsocket);
         config.max_memory = max_memory.or(config.max_memory);
         config.max_memory_policy = max_memory_policy.or(config.max_memory_policy);
+        config.snapshot = snapshot.or(config.snapshot);
         config.threads = threads.or(config.threads);
         config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.cluster_mode = cluster_mode.unwrap_or(config.cluster_mode);

@@ -2,7 +2,7 @@
 
 use crate::dashboard::{part, stats, tier};
 use crate::http::{connect, get, request};
-use crate::process::{FREE, Up, larder, run};
+use crate::process::{FREE, Up, larder, run, start_server};
 use crate::resp::command;
 use crate::shortener::{await_visits, count, create, follow, show, visits};
 use larder_testkit::Running;
@@ -195,6 +195,42 @@ fn dashboard_counts_redirects_and_commands() {
     }
     assert_eq!(show(up.http, &slug)["visits"], 4);
     up.stop();
+}
+
+/// `larder server` and `larder up` keep the keys in a snapshot.
+#[test]
+fn keys_survive_a_clean_stop_by_a_snapshot_and_no_kill() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("keys");
+    let flag = format!("--snapshot={}", path.display());
+    let (server, address) = start_server([&flag]);
+    assert_eq!(command(address, "SET greeting hello EX 1000"), "+OK");
+    let stop = |server: crate::process::Process| {
+        let mut server = server;
+        server.running().terminate();
+        server.end().assert_clean_stop()
+    };
+    stop(server);
+    assert_eq!(mode(&path), 0o600, "values may be secret");
+
+    let up = Up::start_with(&folder.path().join("data"), &format!("[server]\nsnapshot = {path:?}\n"));
+    assert_eq!(command(up.resp, "GET greeting"), "hello");
+    assert_eq!(command(up.resp, "SET greeting again"), "+OK");
+    up.stop();
+
+    let (mut killed, address) = start_server([&flag]);
+    assert_eq!(command(address, "GET greeting"), "again");
+    killed.running().kill();
+    assert!(!path.exists());
+    let (server, address) = start_server([&flag]);
+    assert_eq!(command(address, "GET greeting"), "$-1");
+    stop(server);
+
+    let missing = folder.path().join("missing/keys");
+    let refused = run(larder(["server", "--listen", FREE, "--snapshot"]).arg(&missing));
+    let system = "No such file or directory (os error 2)";
+    refused
+        .assert_failure(&format!("larder server: cannot write the snapshot {}: {system}", missing.display()));
 }
 
 fn mode(path: &Path) -> u32 {

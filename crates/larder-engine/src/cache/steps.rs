@@ -98,7 +98,8 @@ impl<K: Hash + Eq, V> Cache<K, V> {
         let record = shard.record(id);
         let deadline = Some(shard.deadline(id)).filter(|at| *at != NEVER);
         let weight = shard.weight(id);
-        EntryRef { key: &record.key, value: &record.value, weight, deadline, clock: self.clock() }
+        let hits = shard.hits(id);
+        EntryRef { key: &record.key, value: &record.value, weight, deadline, hits, clock: self.clock() }
     }
 
     pub(super) fn deadline(&self, ttl: Ttl, kept: Option<u64>, now: u64) -> u64 {

@@ -106,7 +106,7 @@ pub(crate) trait Entries {
 // Policies with one queue leave the two upper bits at zero.
 
 /// The highest hit count of a mark, in its low two bits, for policies that count hits.
-const MAX_HITS: u8 = 3;
+pub(crate) const MAX_HITS: u8 = 3;
 /// The entry is in the second of two queues, for policies that have two.
 const IN_MAIN: u8 = 4;
 /// The CLOCK hand has taken hits of the entry, for policies that observe this. See the table for what it means without

@@ -35,7 +35,7 @@ use crate::layout::records::{Record, Records};
 use crate::layout::slots::Slots;
 use crate::layout::table::{Growth, RANK_END, Table, rank};
 use crate::load::flights::Flights;
-use crate::policy::{Evictable, Hits, OnHit, Policy, Queues, with_one_more_hit};
+use crate::policy::{Evictable, Hits, MAX_HITS, OnHit, Policy, Queues, with_one_more_hit};
 use crate::shard::budget::InHand;
 use crate::stats::{PartitionStats, Stats};
 use crate::time::expiry::Wheel;
@@ -155,6 +155,11 @@ impl<K: Hash + Eq, V> Shard<K, V> {
 
     pub(crate) fn weight(&self, id: u32) -> u64 {
         self.slots.weight(id)
+    }
+
+    /// The hits that the policy has counted since it last looked at the entry.
+    pub(crate) fn hits(&self, id: u32) -> u8 {
+        self.table.mark(id) & MAX_HITS
     }
 
     /// # Panics

@@ -39,6 +39,11 @@ impl<'a> Context<'a> {
         Context { state, session, held: None, counts, out }
     }
 
+    /// Fails while a snapshot is being loaded: then a command on all keys would miss some.
+    pub(super) fn require_all_keys(&self) -> Outcome {
+        if self.state.store.is_loading() { Err(CommandError::Loading) } else { Ok(()) }
+    }
+
     /// The database that the connection has selected.
     pub(super) fn db(&self) -> Database<'a> {
         self.database(self.session.database())

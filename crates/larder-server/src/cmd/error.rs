@@ -32,6 +32,9 @@ pub(crate) enum CommandError {
     WrongType,
     #[error("NOAUTH Authentication required.")]
     NoAuth,
+    /// It needs all keys, and the server still reads some.
+    #[error("LOADING the server is reading its snapshot: try again in a moment")]
+    Loading,
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
     #[error("EXECABORT Transaction discarded because of: {0}")]
@@ -53,6 +56,7 @@ impl CommandError {
             CommandError::OutOfMemory => "OOM",
             CommandError::WrongType => "WRONGTYPE",
             CommandError::NoAuth => "NOAUTH",
+            CommandError::Loading => "LOADING",
             CommandError::ExecAbort(_) => "EXECABORT",
             CommandError::WrongPass => "WRONGPASS",
             CommandError::Fixed(text) => text.split(' ').next().unwrap_or("ERR"),

@@ -157,12 +157,21 @@ impl<'a> Database<'a> {
         Some(deadline.map(|ms| clock.to_unix_ms(ms)))
     }
 
+    /// Loads the entry of `name`, if a snapshot is being loaded that has it.
+    #[inline]
+    fn load(&self, name: &[u8]) {
+        if self.store.is_loading() {
+            self.store.load_keys(&[self.key(name)]);
+        }
+    }
+
     /// Calls `f` with the record of `name`. This counts as a use of the entry.
     #[inline]
     pub(super) fn read<R>(&self, name: &[u8], f: impl FnOnce(&Record) -> R) -> Option<R> {
         if let Some(locks) = self.held {
             return held::read(locks, self.key(name), f);
         }
+        self.load(name);
         self.store.cache.read(self.key(name), f)
     }
 
@@ -180,6 +189,7 @@ impl<'a> Database<'a> {
         if let Some(locks) = self.held {
             return held::peek(locks, self.key(name), f);
         }
+        self.load(name);
         self.store.cache.peek_with(&self.key(name), f)
     }
 
@@ -293,7 +303,7 @@ impl<'a> Database<'a> {
         name: &[u8],
         f: impl FnOnce(Option<raw::Entry<'_, Object>>) -> (raw::UpdateOp<Object>, R),
     ) -> Result<R, OutOfMemory> {
-        if !self.store.evicts_all() {
+        if !self.store.writes_at_once() {
             return self.change_if_room(name, f);
         }
         let key = self.key(name);

@@ -25,11 +25,15 @@ impl Store {
     /// Locks these keys, in the order of their shards. No other operation on the store may run on this thread meanwhile,
     /// except through these locks.
     pub(crate) fn lock<'k>(&self, keys: impl IntoIterator<Item = Key<'k>>) -> KeyLocks<'_> {
-        let locks = self.cache.lock_all(keys);
-        KeyLocks::new(locks, self.time.stop())
+        if self.is_loading() {
+            let keys: Vec<Key<'_>> = keys.into_iter().collect();
+            self.load_keys(&keys);
+            return KeyLocks::new(self.cache.lock_all(keys), self.time.stop());
+        }
+        KeyLocks::new(self.cache.lock_all(keys), self.time.stop())
     }
 
-    /// Locks all keys, in the same way.
+    /// Locks all keys, in the same way. Not while a snapshot is being loaded: those that are not in memory are missing.
     pub(crate) fn lock_everything(&self) -> KeyLocks<'_> {
         let locks = self.cache.lock_everything();
         KeyLocks::new(locks, self.time.stop())

@@ -10,6 +10,7 @@
 //!   undone, for scripts.
 //! - `policy`: which keys may be evicted; `room`: writes that may find nothing to evict, and are refused then.
 //! - `memory`, `memory_limit`: how much memory the keyspace takes, and may take.
+//! - `serialized`: values in the form of `DUMP`; `snapshot`, `loading`: the keyspace as a file, and while it is read back.
 //! - `changes`: tells observers what has changed; `inspect`: tells tools what a name has.
 
 mod changes;
@@ -20,6 +21,7 @@ mod entry;
 mod hashes;
 mod held;
 mod inspect;
+mod loading;
 mod locked;
 mod memory;
 mod memory_limit;
@@ -27,6 +29,8 @@ mod object;
 mod policy;
 mod record;
 mod room;
+mod serialized;
+pub(crate) mod snapshot;
 mod store;
 #[cfg(feature = "scripts")]
 mod undo;

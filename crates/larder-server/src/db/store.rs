@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use larder_engine::{Cause, raw};
+use parking_lot::RwLock;
 
 use super::clock::{CachedTime, ServerClock};
+use super::loading::LOADING;
 use super::memory_limit::MemoryLimit;
 use super::object::Object;
 use super::policy::MemoryPolicy;
 use super::record::{Record, charge};
+use super::snapshot::Loading;
 use crate::error::ServerError;
 use crate::observers::{Event, Observers};
 use crate::system::Moment;
@@ -36,8 +39,10 @@ pub struct Store {
     pub(super) cache: raw::Cache<Object>,
     pub(super) time: Arc<CachedTime>,
     pub(super) clock: ServerClock,
-    /// The position in [`MemoryPolicy::ALL`] of the policy.
-    policy: Arc<AtomicU8>,
+    /// The position in [`MemoryPolicy::ALL`] of the policy, with a bit while a snapshot is being loaded.
+    pub(super) policy: Arc<AtomicU8>,
+    /// The snapshot that is being loaded.
+    pub(super) loading: Arc<RwLock<Option<Arc<Loading>>>>,
     pub(super) limit: Arc<MemoryLimit>,
     /// Those who are told of changes.
     pub(crate) observers: Arc<Observers>,
@@ -91,6 +96,7 @@ impl Store {
             time,
             clock: ServerClock::new(0),
             policy,
+            loading: Arc::default(),
             limit,
             observers,
             alarms: Alarms::default(),
@@ -116,13 +122,15 @@ impl Store {
     /// Which keys are evicted when memory is used up.
     #[must_use]
     pub fn policy(&self) -> MemoryPolicy {
-        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::SeqCst))]
+        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::SeqCst) & !LOADING)]
     }
 
     /// Changes which keys are evicted when memory is used up. Cost: to and from the policies named `volatile`, a visit of
     /// each entry.
     pub fn set_policy(&self, policy: MemoryPolicy) {
-        self.policy.store(policy as u8, Ordering::SeqCst);
+        _ = self
+            .policy
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |former| Some(former & LOADING | policy as u8));
         // Of two threads, the one that comes last applies the policy that was set last.
         let mut applied = None;
         while applied != Some(self.policy()) {
@@ -135,6 +143,12 @@ impl Store {
     /// Whether any key may be evicted, so that no write is refused because memory is used up.
     #[inline]
     pub(crate) fn evicts_all(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) & !LOADING <= MemoryPolicy::AllkeysRandom as u8
+    }
+
+    /// Whether any key may be evicted, and no snapshot is being loaded: then there is nothing to do before a write.
+    #[inline]
+    pub(super) fn writes_at_once(&self) -> bool {
         self.policy.load(Ordering::Relaxed) <= MemoryPolicy::AllkeysRandom as u8
     }
 

@@ -1,5 +1,7 @@
 //! The server: bind, run, drain.
 
+mod snapshots;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,6 +18,7 @@ use crate::net::worker::Workers;
 use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
 use crate::system::TooFewFiles;
+use snapshots::Loader;
 
 /// A server that is bound and not running yet.
 pub struct Server {
@@ -30,8 +33,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServerError`] if an option is out of range, an address cannot be bound, or the address is not loopback and
-    /// there is no password.
+    /// [`ServerError`] if an option is out of range, an address cannot be bound, the address is not loopback and there is no
+    /// password, or no snapshot could be written at the end.
     pub fn bind(config: Config) -> Result<Server, ServerError> {
         let store = Store::new(config.max_memory.map(|size| size.0))?;
         Server::bind_with(config, store)
@@ -50,6 +53,9 @@ impl Server {
         }
         check_protection(&config)?;
         check_open_files(&config);
+        if let Some(path) = &config.snapshot {
+            snapshots::check_writable(path)?;
+        }
         let tcp = config.listen.map(bind_tcp).transpose()?;
         let unix = config.unixsocket.as_deref().map(bind_unix).transpose()?;
         if tcp.is_none() && unix.is_none() {
@@ -86,21 +92,27 @@ impl Server {
         StatsHandle { stats: Arc::clone(&self.state.stats), store: self.state.store.clone() }
     }
 
-    /// Serves until `shutdown` completes, then drains: the server accepts no more connections, closes idle ones at once
-    /// and the others as soon as their replies are sent. It closes all of them after [`Config::drain_timeout_ms`].
+    /// Reads the snapshot, if there is one and the keyspace is empty, and serves until `shutdown` completes, then drains: the server accepts no more connections, closes idle ones at once
+    /// and the others as soon as their replies are sent. It closes all of them after [`Config::drain_timeout_ms`]. Then it writes
+    /// the snapshot, if there is to be one.
     ///
     /// Needs a tokio runtime with I/O and time for the acceptor. Connections are served on threads of the server.
     ///
     /// # Errors
     ///
     /// [`ServerError::Thread`] if a thread cannot be started. [`ServerError::ThreadEnded`] if one panics or fails: its
-    /// connections are closed, the others drain, and the keyspace can be passed to another server.
+    /// connections are closed, the others drain, and the keyspace can be passed to another server. [`ServerError::Snapshot`]
+    /// if the snapshot cannot be written.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future shuts the server down without a drain.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
         let Server { tcp, unix, state, .. } = self;
+        if let Some(path) = &state.config.snapshot {
+            snapshots::begin(&state.store, path).await;
+        }
+        let loader = Loader::start(&state.store).map_err(ServerError::Thread)?;
         let workers = Workers::start(&state).map_err(ServerError::Thread)?;
         let tcp = tcp.map(tokio::net::TcpListener::from_std).transpose().map_err(ServerError::Thread)?;
         let (unix, _socket_file) = unix.map(UnixSocket::into_parts).unzip();
@@ -113,7 +125,11 @@ impl Server {
         };
         state.draining.store(true, Ordering::Release);
         workers.drain().await;
-        ended
+        drop(loader);
+        match (&state.config.snapshot, &ended) {
+            (Some(path), Ok(())) => snapshots::write(&state.store, path).await,
+            _ => ended,
+        }
     }
 }
 

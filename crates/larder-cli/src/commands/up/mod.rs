@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use web::Web;
 
-/// The guarantee is five seconds; the rest is for the exit of the process.
+/// The guarantee is five seconds, without a snapshot; the rest is for the exit of the process.
 const STOP_DEADLINE: Duration = Duration::from_millis(4_500);
 /// A stop that takes longer says what it waits for.
 const SHORT_STOP: Duration = Duration::from_millis(500);
@@ -91,6 +91,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let mut supervisor = Supervisor::new();
     let current_stats = CurrentStats::new(&server);
     let initial = Arc::new(Mutex::new(Some(server)));
+    let has_snapshot = settings.server.config.snapshot.is_some();
     let (server_settings, server_stats) = (Arc::new(settings.server), current_stats.clone());
     let server_health = supervisor.start("server", move |stop| {
         let (settings, store, initial, stats) =
@@ -118,12 +119,14 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     signal.await;
     // Whatever the output is: the parts stop.
     _ = print("stopping\n");
-    let mut stopped = pin!(supervisor.shut_down(STOP_DEADLINE));
+    let for_snapshot = if has_snapshot { larder_server::SNAPSHOT_WRITE_LIMIT } else { Duration::ZERO };
+    let mut stopped = pin!(supervisor.shut_down(STOP_DEADLINE + for_snapshot));
     let have_ended = match tokio::time::timeout(SHORT_STOP, &mut stopped).await {
         Ok(have_ended) => have_ended,
         Err(_) => {
+            let snapshot = if has_snapshot { " and for the snapshot" } else { "" };
             remark(&format!(
-                "larder up: waiting for requests that are running; Ctrl-C again ends it at once{}",
+                "larder up: waiting for requests that are running{snapshot}; Ctrl-C again ends it at once{}",
                 web.loses()
             ));
             stopped.await

@@ -142,8 +142,9 @@ fn persistence(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt:
          rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\nrdb_last_cow_size:0\r\naof_enabled:0\r\n\
          aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
          aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\n\
-         aof_last_cow_size:0\r\n",
+         aof_last_cow_size:0\r\nsnapshot_keys_to_load:{}\r\n",
         started.as_secs(),
+        state.store.loading().map_or(0, |loading| loading.left()),
     )
 }
 

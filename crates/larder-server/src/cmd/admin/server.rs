@@ -33,6 +33,7 @@ pub(crate) fn time(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn dbsize(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.require_all_keys()?;
     cx.integer(cx.db().len() as i64)
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn flushall(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn flush(cx: &mut Context<'_>, args: Args<'_>, all: bool) -> Outcome {
     check_mode(args)?;
+    cx.state.store.skip_loading((!all).then(|| cx.session.database()));
     cx.tell(Notice::FlushBegins(cx.origin()));
     slices::begin(cx, Flush { all, cursor: 0 })
 }

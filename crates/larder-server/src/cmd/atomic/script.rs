@@ -64,19 +64,19 @@ pub(crate) fn evalsha_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn evaluate(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: bool) -> Outcome {
     let start = cx.out.len();
-    let found = find_script(cx, args, source);
-    match found.and_then(|(script, keys)| check_options(cx, &script, is_read_only).map(|()| (script, keys))) {
-        Ok((script, keys)) => {
-            let is_read_only = is_read_only || script.is_read_only();
-            Request { script: &script, keys, args, is_read_only }.run(cx);
-        }
-        Err(error) => {
-            count_failed(cx);
-            cx.reply_error(start, &error);
-            cx.drop_muted_reply(start);
-        }
+    if let Err(error) = find_and_run(cx, args, source, is_read_only) {
+        count_failed(cx);
+        cx.reply_error(start, &error);
+        cx.drop_muted_reply(start);
     }
     Ok(())
+}
+
+fn find_and_run(cx: &mut Context<'_>, args: Args<'_>, source: Source, is_read_only: bool) -> Outcome {
+    let (script, keys) = find_script(cx, args, source)?;
+    check_options(cx, &script, is_read_only)?;
+    let is_read_only = is_read_only || script.is_read_only();
+    Request { script: &script, keys, args, is_read_only }.run(cx)
 }
 
 /// Counts the command as failed, which has written its error itself.
@@ -156,7 +156,7 @@ impl<'a> Request<'a> {
     }
 
     /// Runs the script until it has not used a key without its lock, and replies.
-    fn run(&self, cx: &mut Context<'_>) {
+    fn run(&self, cx: &mut Context<'_>) -> Outcome {
         let (start, counts) = (cx.out.len(), *cx.counts);
         loop {
             let locks_all = cx.held.is_some() || self.script.uses_other_keys();
@@ -164,7 +164,7 @@ impl<'a> Request<'a> {
             let locks: &dyn HeldLocks = match cx.held {
                 Some(locks) => locks,
                 None => {
-                    own_locks = self.lock(cx, locks_all);
+                    own_locks = self.lock(cx, locks_all)?;
                     &own_locks
                 }
             };
@@ -200,7 +200,7 @@ impl<'a> Request<'a> {
                 // Messages about keys that the full table has forgotten meanwhile precede the reply.
                 cx.track_reads(&reads);
             }
-            return;
+            return Ok(());
         }
     }
 
@@ -239,13 +239,14 @@ impl<'a> Request<'a> {
     }
 
     /// Locks the declared keys, or all.
-    fn lock<'s>(&self, cx: &Context<'s>, locks_all: bool) -> KeyLocks<'s> {
+    fn lock<'s>(&self, cx: &Context<'s>, locks_all: bool) -> Result<KeyLocks<'s>, CommandError> {
         let store = &cx.state.store;
         if locks_all {
-            return store.lock_everything();
+            cx.require_all_keys()?;
+            return Ok(store.lock_everything());
         }
         let space = cx.session.database();
-        store.lock(self.keys().map(|name| Key { space, name }))
+        Ok(store.lock(self.keys().map(|name| Key { space, name })))
     }
 
     /// Runs the script once, and restores what it has changed of the connection.
@@ -367,7 +368,9 @@ impl Run<'_> {
             return false;
         }
         let db = self.cx.db();
-        let is_locked = |name: &[u8]| self.locks.is_locked(db.key(name));
+        // What is not in memory yet cannot be loaded while locks are held.
+        let store = &self.cx.state.store;
+        let is_locked = |name: &[u8]| self.locks.is_locked(db.key(name)) && store.has_loaded(db.key(name));
         spec.has_other_keys() || spec.uses_keys() && !spec.all_keys(args, is_locked)
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         return Err(CommandError::Fixed("EXECABORT Transaction discarded because of previous errors."));
     }
     let start = cx.out.len();
-    let locks = lock(cx, &transaction, watches.as_deref()).of_transaction();
+    let locks = lock(cx, &transaction, watches.as_deref())?.of_transaction();
     if watches.is_some_and(|watches| has_changed(&watches, &locks)) {
         cx.reply().null_array();
         cx.drop_muted_reply(start);
@@ -94,12 +94,19 @@ fn has_changed(watches: &Watches, locks: &KeyLocks<'_>) -> bool {
 }
 
 /// Locks the keys of all commands, and the watched ones.
-fn lock<'a>(cx: &Context<'a>, transaction: &Transaction, watches: Option<&Watches>) -> KeyLocks<'a> {
+fn lock<'a>(
+    cx: &Context<'a>,
+    transaction: &Transaction,
+    watches: Option<&Watches>,
+) -> Result<KeyLocks<'a>, CommandError> {
     let store = &cx.state.store;
     let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
     match keys(transaction, cx.session.database()) {
-        Some(keys) => store.lock(keys.into_iter().chain(watched)),
-        None => store.lock_everything(),
+        Some(keys) => Ok(store.lock(keys.into_iter().chain(watched))),
+        None => {
+            cx.require_all_keys()?;
+            Ok(store.lock_everything())
+        }
     }
 }
 

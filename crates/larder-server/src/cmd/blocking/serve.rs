@@ -27,6 +27,11 @@ pub(crate) fn serve_ready(cx: &mut Context<'_>) {
     later.into_iter().for_each(make_ready);
 }
 
+/// Whether a key is locked, and all that there is of it in memory.
+fn is_usable(cx: &Context<'_>, held: &dyn HeldLocks, key: Key<'_>) -> bool {
+    held.is_locked(key) && cx.state.store.has_loaded(key)
+}
+
 fn of(key: &ReadyKey) -> Key<'_> {
     Key { space: key.0, name: &key.1 }
 }
@@ -43,7 +48,7 @@ fn serve(cx: &Context<'_>, held: &dyn HeldLocks, key: &ReadyKey) -> bool {
         };
         let Some(waiter) = observers.waiting.first(key, is_list) else { return true };
         if let Pop::Move { target, .. } = &waiter.pop
-            && !held.is_locked(Key { space: key.0, name: target })
+            && !is_usable(cx, held, Key { space: key.0, name: target })
         {
             return false;
         }

@@ -7,11 +7,13 @@ use crate::cmd::{CommandError, Context, Outcome};
 
 /// Replies with the number of keys in a slot.
 pub(super) fn count(cx: &mut Context<'_>, slot: u16) -> Outcome {
+    cx.require_all_keys()?;
     slices::begin(cx, Walk { slot, cursor: 0, found: Found::Number(0) })
 }
 
 /// Replies with the names of keys in a slot, at most `limit` of them.
 pub(super) fn list(cx: &mut Context<'_>, slot: u16, limit: usize) -> Outcome {
+    cx.require_all_keys()?;
     slices::begin(cx, Walk { slot, cursor: 0, found: Found::Names(Names::default(), limit) })
 }
 

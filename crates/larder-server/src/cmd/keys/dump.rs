@@ -7,9 +7,9 @@ use crate::cmd::options::integer;
 use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::strings::large_read::{LargeRead, Work};
 use crate::cmd::{CommandError, Context, Outcome};
-use crate::db::{Database, EntryOp, Expiry, Found, Record, collections};
+use crate::db::{Database, EntryOp, Expiry, Found, Record};
 use crate::values::large::{Building, SLICE_BYTES, release};
-use crate::values::rdb::{self, LongDump, LongRestore, RdbError, Restored};
+use crate::values::rdb::{self, LongDump, LongRestore, RdbError};
 
 pub(crate) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let found = match cx.db().get_or_share(&args[1], rdb::dump) {
@@ -29,17 +29,10 @@ pub(crate) fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Serializes what is not a string. Cost: all members, under the lock of the key.
+/// Serializes what is not a string.
 fn dump_object(cx: &mut Context<'_>, key: &[u8]) -> Outcome {
-    let db = cx.db();
-    let now = db.now_ms();
-    // It changes its type only between two lookups.
-    let found = db
-        .hash(key, |hash| (hash.len(now) > 0).then(|| rdb::dump_hash(hash, now)))
-        .map(Option::flatten)
-        .or_else(|_| db.list(key, rdb::dump_list))
-        .or_else(|_| db.set_members(key, rdb::dump_set))
-        .or_else(|_| db.sorted_set(key, rdb::dump_sorted_set))?;
+    // It becomes a string only between two lookups.
+    let found = cx.db().dump_object(key);
     cx.count_lookup(key, found.is_some());
     let mut reply = cx.reply();
     match found {
@@ -69,19 +62,7 @@ pub(crate) fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return slices::begin(cx, LargeRestore { name: name.into(), restore, place, _building });
     }
     let value = rdb::restore(&args[3], most)?;
-    place.store(cx, db, name, record(db, name, value))
-}
-
-/// A record of a key with this value.
-fn record(db: Database<'_>, name: &[u8], value: Restored) -> Record {
-    match value {
-        Restored::String(value) => db.record(name, &[&value]),
-        Restored::Shared(value) => Record::with_value(db.key(name), value),
-        Restored::Hash(hash) => db.hash_record(name, hash),
-        Restored::List(list) => collections::record(db.key(name), list),
-        Restored::Set(set) => collections::record(db.key(name), set),
-        Restored::SortedSet(set) => collections::record(db.key(name), set),
-    }
+    place.store(cx, db, name, db.restored_record(name, value))
 }
 
 impl From<RdbError> for CommandError {
@@ -107,7 +88,7 @@ impl SlicedWork for LargeRestore {
     fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
         let Some(value) = self.restore.advance(SLICE_BYTES)? else { return Ok(false) };
         let (db, shared) = (cx.db(), value.shared());
-        let record = record(db, &self.name, value);
+        let record = db.restored_record(&self.name, value);
         let stored = self.place.store(cx, db, &self.name, record);
         shared.into_iter().for_each(release);
         stored.map(|()| true)

@@ -101,6 +101,7 @@ fn reply_or_null<T>(cx: &mut Context<'_>, value: Option<T>, reply: impl FnOnce(&
 }
 
 pub(crate) fn randomkey(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    cx.require_all_keys()?;
     let name = cx.db().random_name();
     reply_or_null(cx, name, |cx, name| cx.reply().bulk(&name));
     Ok(())

@@ -11,6 +11,7 @@ use crate::cmd::{CommandError, Context, Outcome};
 const DEFAULT_COUNT: usize = 10;
 
 pub(crate) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    cx.require_all_keys()?;
     let cursor = std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))?;
     let options = Options::parse(args.skip(2))?;
@@ -18,6 +19,7 @@ pub(crate) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn keys(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    cx.require_all_keys()?;
     let names = Names::of(Filter::pattern(&args[1])?);
     slices::begin(cx, Walk { names, cursor: 0, left: usize::MAX, replies_cursor: false })
 }

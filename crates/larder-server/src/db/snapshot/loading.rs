@@ -1,0 +1,152 @@
+//! A snapshot that is being loaded.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+
+use larder_engine::Ttl;
+use larder_engine::raw::UpdateOp;
+use parking_lot::Mutex;
+
+use super::layout::{Footer, KeyHasher, Place, checksum};
+use super::record::StoredEntry;
+use crate::db::{Expiry, Key, Record, Store};
+use crate::values::rdb;
+
+/// Locks of blocks: a block has the one at its number modulo this.
+const LOCKS: usize = 64;
+
+/// A snapshot of which some blocks are loaded.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    file: File,
+    written_ms: i64,
+    hasher: KeyHasher,
+    places: Vec<Place>,
+    index: Vec<u64>,
+    /// Whether each block is loaded. Changed under its lock.
+    is_loaded: Vec<AtomicBool>,
+    locks: [Mutex<()>; LOCKS],
+    /// The block that is loaded next, unless a command needs another one.
+    next: AtomicUsize,
+    /// Entries in blocks that are not loaded.
+    left: AtomicU64,
+    /// A bit for each database of which no entry is wanted any more.
+    emptied: AtomicU16,
+    /// Entries that are not in the keyspace, since their block was damaged or there was no room.
+    lost: AtomicU64,
+}
+
+impl Loading {
+    pub(super) fn new(file: File, footer: &Footer, places: Vec<Place>, index: Vec<u64>) -> Self {
+        Loading {
+            file,
+            written_ms: footer.written_ms,
+            hasher: KeyHasher::new(footer.seed),
+            is_loaded: places.iter().map(|_| AtomicBool::new(false)).collect(),
+            places,
+            index,
+            locks: std::array::from_fn(|_| Mutex::new(())),
+            next: AtomicUsize::new(0),
+            left: AtomicU64::new(footer.records),
+            emptied: AtomicU16::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Entries in blocks that are not loaded.
+    pub(crate) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Entries that will not be in the keyspace, since their block was damaged or there was no room.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Loads what the snapshot has of a key. The calling thread must hold no lock of the keyspace.
+    pub(crate) fn load_key(&self, store: &Store, key: Key<'_>) {
+        self.hasher.hash(key).blocks(&self.index).for_each(|block| self.load_block(store, block as usize));
+    }
+
+    /// Whether all that the snapshot has of a key is loaded.
+    pub(crate) fn has_loaded(&self, key: Key<'_>) -> bool {
+        let mut blocks = self.hasher.hash(key).blocks(&self.index);
+        blocks.all(|block| self.is_loaded[block as usize].load(Ordering::Acquire))
+    }
+
+    /// Loads the next block; returns whether there was one.
+    pub(crate) fn load_next(&self, store: &Store) -> bool {
+        let block = self.next.fetch_add(1, Ordering::Relaxed);
+        if block >= self.places.len() {
+            return false;
+        }
+        self.load_block(store, block);
+        true
+    }
+
+    /// Waits until the blocks that other threads are loading are loaded.
+    pub(crate) fn wait_for_others(&self) {
+        self.locks.iter().for_each(|lock| drop(lock.lock()));
+    }
+
+    /// Loads no further entry of a database, or of any. What is loaded already can be removed after this.
+    pub(crate) fn skip(&self, database: Option<u8>) {
+        let bits = database.map_or(u16::MAX, |database| 1 << database);
+        self.emptied.fetch_or(bits, Ordering::SeqCst);
+        self.wait_for_others();
+    }
+
+    fn load_block(&self, store: &Store, block: usize) {
+        if self.is_loaded[block].load(Ordering::Acquire) {
+            return;
+        }
+        let _lock = self.locks[block % LOCKS].lock();
+        if self.is_loaded[block].load(Ordering::Acquire) {
+            return;
+        }
+        let place = self.places[block];
+        let stored = match self.emptied.load(Ordering::SeqCst) {
+            u16::MAX => u64::from(place.records),
+            _ => self.read(place).map_or(0, |bytes| self.store_entries(store, &bytes)),
+        };
+        self.lost.fetch_add(u64::from(place.records).saturating_sub(stored), Ordering::Relaxed);
+        self.left.fetch_sub(u64::from(place.records), Ordering::Relaxed);
+        self.is_loaded[block].store(true, Ordering::Release);
+    }
+
+    /// The bytes of a block; `None` if it is damaged.
+    fn read(&self, place: Place) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(place.length).ok()?];
+        self.file.read_exact_at(&mut bytes, place.offset).ok()?;
+        (checksum(&bytes) == place.checksum).then_some(bytes)
+    }
+
+    /// Stores the entries of a block; returns the number of those that are not lost.
+    fn store_entries(&self, store: &Store, mut block: &[u8]) -> u64 {
+        // If the clock of the system went back meanwhile, what had expired before must not come back.
+        let now = store.now_ms().max(self.written_ms);
+        let mut kept = 0;
+        while let Some(entry) = StoredEntry::take_first(&mut block) {
+            let is_over = entry.deadline.is_some_and(|deadline| deadline <= now);
+            let is_emptied = self.emptied.load(Ordering::SeqCst) >> (entry.key.space) & 1 == 1;
+            kept += u64::from(is_over || is_emptied || store_entry(store, &entry).is_some());
+        }
+        kept
+    }
+}
+
+/// Stores an entry; `None` if it has no valid value or finds no room.
+fn store_entry(store: &Store, entry: &StoredEntry<'_>) -> Option<()> {
+    let database = store.database(entry.key.space);
+    let record = match entry.is_serialized {
+        false => Record::try_new(entry.key, &[entry.value]).ok()?,
+        true => {
+            let most = usize::try_from(store.max_memory()).unwrap_or(usize::MAX);
+            database.restored_record(entry.key.name, rdb::restore(entry.value, most).ok()?)
+        }
+    };
+    let ttl = entry.deadline.map_or(Ttl::Never, |deadline| store.clock.ttl(Expiry::At(deadline)));
+    // Nobody has seen the entry yet, so the observers are told nothing.
+    store.cache.update(entry.key, |_| (UpdateOp::Put(record, ttl), ())).ok().map(drop)
+}

@@ -1,0 +1,202 @@
+//! A snapshot from the end of a server to the start of the next one, which serves while it loads it.
+
+use std::path::Path;
+
+use larder_resp::Frame;
+use larder_server::{Config, Server, ServerError};
+use serde_json::json;
+
+use crate::server_process::ServerProcess;
+use crate::support::{Client, TestServer, encode};
+
+fn with_snapshot(path: &Path) -> Config {
+    Config { snapshot: Some(path.to_owned()), threads: Some(2), ..Config::default() }
+}
+
+fn place() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot");
+    (folder, path)
+}
+
+fn text(reply: &Frame) -> String {
+    String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned()
+}
+
+/// Many keys by few requests.
+fn fill(client: &mut Client<std::net::TcpStream>, keys: usize) {
+    for first in (0..keys).step_by(1_000) {
+        let mut request = vec!["MSET".to_owned()];
+        for n in first..first + 1_000 {
+            request.extend([format!("key:{n}"), format!("{n}")]);
+        }
+        assert_eq!(client.call(&request), Frame::Simple("OK".into()));
+    }
+}
+
+#[test]
+fn next_server_has_the_keys_of_the_last_one() {
+    let (_folder, path) = place();
+    let first = TestServer::with(with_snapshot(&path));
+    let mut client = first.connect();
+    for request in [
+        &["SET", "text", "value", "EX", "1000"][..],
+        &["HSET", "hash", "a", "1", "b", "2"],
+        &["HEXPIRE", "hash", "1000", "FIELDS", "1", "a"],
+        &["RPUSH", "list", "x", "y", "z"],
+        &["SADD", "set", "1", "2"],
+        &["ZADD", "zset", "1.5", "member"],
+        &["SETBIT", "bits", "70", "1"],
+        &["PFADD", "visitors", "a", "b"],
+        &["SELECT", "7"],
+        &["SET", "other", "database"],
+        &["SET", "gone", "v", "PX", "1"],
+    ] {
+        assert!(!matches!(client.call(request), Frame::Error(_)), "{request:?}");
+    }
+    let dumps = ["text", "list", "set", "zset", "bits", "visitors"];
+    client.call(&["SELECT", "0"]);
+    let before: Vec<Frame> = dumps.iter().map(|key| client.call(&["DUMP", key])).collect();
+    first.stop();
+    assert!(path.exists());
+
+    let second = TestServer::with(with_snapshot(&path));
+    let mut client = second.connect();
+    let after: Vec<Frame> = dumps.iter().map(|key| client.call(&["DUMP", key])).collect();
+    assert_eq!(after, before);
+    assert!(!path.exists(), "it is read once");
+    let Frame::Integer(ttl) = client.call(&["TTL", "text"]) else { panic!("a number") };
+    assert!((900..=1_000).contains(&ttl), "{ttl}");
+    let Frame::Array(ttls) = client.call(&["HTTL", "hash", "FIELDS", "2", "a", "b"]) else {
+        panic!("an array")
+    };
+    assert!(matches!(ttls[0], Frame::Integer(900..=1_000)) && ttls[1] == Frame::Integer(-1), "{ttls:?}");
+    client.call(&["SELECT", "7"]);
+    assert_eq!(text(&client.call(&["GET", "other"])), "database");
+    assert_eq!(client.call(&["EXISTS", "gone"]), Frame::Integer(0));
+}
+
+/// The first requests come while almost nothing is loaded: a lock is held, what is deleted or emptied stays so.
+#[test]
+fn requests_during_the_loading_find_every_key() {
+    const KEYS: usize = 300_000;
+    let (_folder, path) = place();
+    let first = TestServer::with(with_snapshot(&path));
+    let mut client = first.connect();
+    fill(&mut client, KEYS);
+    client.call(&["RPUSH", "queue", "job"]);
+    client.call(&["SELECT", "1"]);
+    fill(&mut client, 1_000);
+    first.stop();
+
+    let second = TestServer::with(with_snapshot(&path));
+    let mut client = second.connect();
+    let requests: &[&[&str]] = &[
+        &["SET", "key:299999", "mine", "NX"],
+        &["DEL", "key:299998"],
+        &["INCR", "key:299997"],
+        &["GETSET", "key:299996", "new"],
+        &["BLPOP", "queue", "1"],
+        &["MULTI"],
+        &["APPEND", "key:299995", "+"],
+        &["EXEC"],
+        &["EVAL", "return redis.call('GET', KEYS[1])", "1", "key:299994"],
+        &["RENAME", "key:299993", "renamed"],
+        &["GET", "renamed"],
+        &["EXISTS", "key:299993", "key:299992"],
+        &["SELECT", "1"],
+        &["FLUSHDB"],
+        &["EXISTS", "key:1"],
+        &["SELECT", "0"],
+    ];
+    client.send(&requests.iter().flat_map(|request| encode(request)).collect::<Vec<u8>>());
+    let replies: Vec<Frame> = requests.iter().map(|_| client.receive()).collect();
+    assert_eq!(replies[0], Frame::Null);
+    assert_eq!(replies[1], Frame::Integer(1));
+    assert_eq!(replies[2], Frame::Integer(299_998));
+    assert_eq!(text(&replies[3]), "299996");
+    assert!(matches!(&replies[4], Frame::Array(popped) if text(&popped[1]) == "job"), "{:?}", replies[4]);
+    assert_eq!(replies[7], Frame::Array(vec![Frame::Integer(7)]));
+    assert_eq!(text(&replies[8]), "299994");
+    assert_eq!(text(&replies[10]), "299993");
+    assert_eq!(replies[11], Frame::Integer(1));
+    assert_eq!(replies[14], Frame::Integer(0));
+
+    // Commands on all keys are refused until all are there. They never see a part.
+    let mut refused = 0;
+    let size = loop {
+        match client.call(&["DBSIZE"]) {
+            Frame::Error(error) => {
+                assert!(error.starts_with("LOADING "), "{error}");
+                refused += 1;
+            }
+            Frame::Integer(size) => break size,
+            reply => panic!("{reply:?}"),
+        }
+    };
+    assert_eq!(size, KEYS as i64 - 1, "after {refused} refusals");
+    let Frame::Array(keys) = client.call(&["KEYS", "*"]) else { panic!("an array") };
+    assert_eq!(keys.len(), KEYS - 1);
+    client.call(&["SELECT", "1"]);
+    assert_eq!(client.call(&["DBSIZE"]), Frame::Integer(0));
+}
+
+/// A script that uses a key which it has not declared, and a transaction with `KEYS`, see all keys or are refused.
+#[test]
+fn undeclared_keys_are_complete_or_refused() {
+    const KEYS: usize = 200_000;
+    let (_folder, path) = place();
+    let first = TestServer::with(with_snapshot(&path));
+    fill(&mut first.connect(), KEYS);
+    first.stop();
+    let second = TestServer::with(with_snapshot(&path));
+    let mut client = second.connect();
+    let script = "return redis.call('EXISTS', 'key:' .. ARGV[1])";
+    for n in (0..KEYS).rev() {
+        match client.call(&["EVAL", script, "0", &n.to_string()]) {
+            Frame::Error(error) => assert!(error.starts_with("LOADING "), "{error}"),
+            reply => {
+                assert_eq!(reply, Frame::Integer(1), "key:{n}");
+                break;
+            }
+        }
+    }
+    client.call(&["MULTI"]);
+    client.call(&["KEYS", "key:1*"]);
+    match client.call(&["EXEC"]) {
+        Frame::Error(error) => assert!(error.starts_with("LOADING "), "{error}"),
+        Frame::Array(replies) => {
+            assert!(
+                matches!(&replies[0], Frame::Array(keys) if keys.len() == 111_111),
+                "{:?}",
+                replies.len()
+            );
+        }
+        reply => panic!("{reply:?}"),
+    }
+}
+
+#[test]
+fn killed_server_leaves_no_snapshot() {
+    let (_folder, path) = place();
+    let first = TestServer::with(with_snapshot(&path));
+    first.connect().call(&["SET", "key", "value"]);
+    first.stop();
+    let killed = ServerProcess::start(&json!({ "snapshot": path }));
+    assert_eq!(text(&killed.connect().call(&["GET", "key"])), "value");
+    drop(killed);
+    assert!(!path.exists());
+    let next = TestServer::with(with_snapshot(&path));
+    assert_eq!(next.connect().call(&["GET", "key"]), Frame::Null);
+}
+
+#[test]
+fn place_that_cannot_be_written_is_an_error_at_the_start() {
+    let (folder, _) = place();
+    let missing = folder.path().join("missing/snapshot");
+    let config = Config { listen: Some("127.0.0.1:0".parse().unwrap()), ..with_snapshot(&missing) };
+    let error = Server::bind(config).map(drop).unwrap_err();
+    assert!(matches!(error, ServerError::Snapshot { .. }));
+    let expected = format!("cannot write the snapshot {}: ", missing.display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
