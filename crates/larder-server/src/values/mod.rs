@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod allocated;
 pub(crate) mod decimal;
+mod element;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
 pub(crate) mod large;

@@ -5,7 +5,6 @@
 //! its [alarm](Alarms) is due.
 
 mod alarms;
-mod element;
 mod indexed;
 #[cfg_attr(not(feature = "scripts"), allow(dead_code))]
 mod journal;

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::Field;
-use super::element::{Element, decode, stored_bytes};
+use crate::values::element::{Element, decode, stored_bytes};
 use crate::values::table::{Buffer, HEADER_BYTES};
 
 /// Redis stores a hash in another form above this number of fields.

@@ -1,7 +1,7 @@
-//! The texts of a small hash: as bytes, or as an integer if that is shorter.
+//! A short text in a buffer with others: as bytes, or as an integer if that is shorter.
 //!
-//! A code says which, and how many bytes they are. Equal texts have equal codes and bytes, so that a name is found without
-//! decoding any.
+//! A code says which, and how many bytes they are. Equal texts have equal codes and bytes, so that one is found without decoding
+//! any.
 
 use larder_resp::parse_integer;
 
