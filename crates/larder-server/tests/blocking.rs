@@ -58,6 +58,17 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "RPUSH l a",
     "BLMOVE l string LEFT LEFT 0",
     "BLPOP l string 0",
+    "XADD s 1-1 a 1",
+    "XREAD BLOCK 0 STREAMS s 0",
+    "XREAD BLOCK 1 COUNT 5 STREAMS nothing s 0 0",
+    "XREAD BLOCK 1 STREAMS s 1-1",
+    "XREAD BLOCK 1 STREAMS s nothing $ $",
+    "XREAD BLOCK x STREAMS s $",
+    "XREAD BLOCK 1.5 STREAMS s $",
+    "XREAD BLOCK -1 STREAMS s $",
+    "XREAD BLOCK 1 STREAMS string $",
+    "XREAD BLOCK 1 STREAMS s x",
+    "XREAD BLOCK 1",
     "CLIENT UNBLOCK 1000000",
     "CLIENT UNBLOCK x",
     "CLIENT UNBLOCK 1 FOO",
@@ -93,11 +104,35 @@ const WAITS: &[(&str, &[&str])] = &[
     ("BLPOP l 5", &["MULTI", "RPUSH l a b", "LPUSH l c", "EXEC", "LRANGE l 0 -1"]),
     (
         "BLPOP l 5",
-        &["EVAL \"redis.call('RPUSH',KEYS[1],'a','b')return(redis.call('LLEN',KEYS[1]))\" 1 l", "LLEN l"],
+        &["EVAL redis.call('RPUSH',KEYS[1],'a','b')return(redis.call('LLEN',KEYS[1])) 1 l", "LLEN l"],
     ),
     ("BLPOP l 5", &["LMOVE other l LEFT LEFT", "RPUSH other a", "LMOVE other l LEFT LEFT", "EXISTS l other"]),
     ("BZPOPMIN z 5", &["ZADD y 1 a", "ZUNIONSTORE z 1 y", "EXISTS z"]),
     ("BLPOP l 5", &["LPUSHX l a", "RPUSH l b"]),
+    ("XREAD BLOCK 5000 STREAMS s $", &["XADD s 1-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s 5", &["XADD s 1-1 a 1", "XADD s 5-0 a 2", "XADD s 6-1 b 3", "XLEN s"]),
+    ("XREAD BLOCK 5000 COUNT 1 STREAMS t s $ $", &["XADD s 1-1 a 1", "XADD t 1-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s s 7 0", &["XADD s 1-1 a 1", "XADD s 7-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s $", &["XADD s 1-1 a 1", "XDEL s 1-1"]),
+    ("XREAD BLOCK 5000 STREAMS s $", &["XADD s MAXLEN 1 1-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s $", &["SET s x", "DEL s", "RPUSH s a", "DEL s", "XADD s 1-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s 1", &["XADD s 1-1 a 1", "DEL s", "XADD s 2-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s 3", &["XADD s 1-1 a 1", "XTRIM s MAXLEN 0", "XDEL s 1-1", "XADD s 4-1 a 1"]),
+    ("XREAD BLOCK 5000 STREAMS s 1", &["XADD t 1-1 a 1", "XADD t 2-1 a 1", "XADD t 3-1 a 1", "RENAME t s"]),
+    ("XREAD BLOCK 5000 COUNT 2 STREAMS s 1", &["XADD t 1-1 a 1", "XADD t 2-1 a 1", "COPY t s"]),
+    ("XREAD BLOCK 5000 STREAMS s $", &["MULTI", "XADD s 1-1 a 1", "XADD s 2-1 a 1", "EXEC", "XLEN s"]),
+    (
+        "XREAD BLOCK 5000 COUNT 1 STREAMS s $",
+        &["MULTI", "XADD s 1-1 a 1", "XADD s 2-1 a 1", "EXEC", "XLEN s"],
+    ),
+    ("XREAD BLOCK 5000 STREAMS s $", &["MULTI", "XADD s 1-1 a 1", "DEL s", "EXEC", "XADD s 1-2 a 1"]),
+    (
+        "XREAD BLOCK 5000 STREAMS s $",
+        &[
+            "EVAL redis.call('XADD',KEYS[1],'1-1','a','b')return(redis.call('XADD',KEYS[1],'1-2','a','b')) 1 s",
+            "XLEN s",
+        ],
+    ),
 ];
 
 fn waiting(client: &mut Client<impl std::io::Read + std::io::Write>) -> bool {
@@ -295,6 +330,7 @@ fn blocking_commands_are_described_as_in_redis() {
         "blmpop 0 2 a b left",
         "bzpopmin a b 0",
         "bzmpop 0 2 a b min",
+        "xread block 0 streams a b 0 0",
     ] {
         pair.compare(&words(&format!("COMMAND GETKEYSANDFLAGS {request}"))).unwrap();
     }
@@ -388,4 +424,101 @@ fn nobody_takes_what_others_wait_for() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert!(waiters.iter_mut().all(|waiter| matches!(waiter.receive(), Frame::Array(_))));
+}
+
+/// Readers of a stream take nothing from each other.
+#[test]
+fn every_reader_gets_every_entry() {
+    const READERS: usize = 4;
+    const ENTRIES: usize = 1_500;
+    let store = Store::new(Some(8 << 20)).unwrap();
+    let servers = [(); 2].map(|()| TestServer::with_store(Config::default(), store.clone()));
+    let read = |mut client: Client<std::net::TcpStream>| {
+        let (mut known, mut values) = ("0".to_owned(), Vec::new());
+        while values.len() < ENTRIES {
+            let reply = client.call(&["XREAD", "BLOCK", "0", "COUNT", "7", "STREAMS", "s", &known]);
+            let Frame::Array(streams) = reply else { panic!("{reply:?}") };
+            let Frame::Array(stream) = &streams[0] else { panic!("{streams:?}") };
+            let Frame::Array(entries) = &stream[1] else { panic!("{stream:?}") };
+            assert!((1..=7).contains(&entries.len()));
+            for entry in entries {
+                let Frame::Array(parts) = entry else { panic!("{entry:?}") };
+                let Frame::Array(fields) = &parts[1] else { panic!("{parts:?}") };
+                known = String::from_utf8(parts[0].as_bytes().unwrap().to_vec()).unwrap();
+                values.push(fields[1].as_bytes().unwrap().to_vec());
+            }
+        }
+        values
+    };
+    let all = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|number| {
+                let client = servers[number % 2].connect();
+                scope.spawn(move || read(client))
+            })
+            .collect();
+        for (number, server) in (0..ENTRIES).zip(servers.iter().cycle()) {
+            let mut client = server.connect();
+            let number = number.to_string();
+            match number.len() % 2 {
+                0 => client.call(&["XADD", "s", "*", "number", &number]),
+                _ => client.call(&[
+                    "EVAL",
+                    "return redis.call('XADD', KEYS[1], '*', 'n', ARGV[1])",
+                    "1",
+                    "s",
+                    &number,
+                ]),
+            };
+        }
+        readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
+    });
+    let expected: Vec<Vec<u8>> = (0..ENTRIES).map(|number| number.to_string().into_bytes()).collect();
+    assert!(all.iter().all(|values| *values == expected));
+    let mut client = servers[0].connect();
+    assert_eq!(client.call(&["XLEN", "s"]), Frame::Integer(ENTRIES as i64));
+    assert!(
+        matches!(client.call(&["INFO", "clients"]), Frame::Bulk(info) if String::from_utf8_lossy(&info).contains("blocked_clients:0"))
+    );
+}
+
+/// A reply that is longer than the limit ends the wait with the error that an `XREAD` without a wait would get.
+#[test]
+fn entries_beyond_the_limit_of_replies_end_a_wait() {
+    let config = Config { max_reply_bytes: larder_server::ByteSize(1 << 20), ..Config::default() };
+    let server = TestServer::with(config);
+    let (mut reader, mut small, mut other) = (server.connect(), server.connect(), server.connect());
+    reader.send(&encode(&words("XREAD BLOCK 0 STREAMS s $")));
+    until("it waits", || waiting(&mut other).then_some(()));
+    small.send(&encode(&words("XREAD BLOCK 0 COUNT 1 STREAMS s $")));
+    until("both wait", || {
+        let info = other.call(&["INFO", "clients"]);
+        matches!(info, Frame::Bulk(info) if String::from_utf8_lossy(&info).contains("blocked_clients:2\r\n"))
+            .then_some(())
+    });
+    other.call(&["MULTI"]);
+    for _ in 0..11 {
+        other.call(&["XADD", "s", "*", "a", &"x".repeat(100_000)]);
+    }
+    assert!(matches!(other.call(&["EXEC"]), Frame::Array(_)));
+    let too_large = Frame::Error("ERR the reply would exceed 1048576 bytes, the limit of replies".into());
+    assert_eq!(reader.receive(), too_large);
+    assert!(matches!(small.receive(), Frame::Array(_)));
+}
+
+/// As since Redis 7.2: before, such a reader got an empty array.
+#[test]
+fn reader_waits_on_if_the_new_entry_is_gone_at_once() {
+    let server = TestServer::start();
+    let (mut reader, mut other) = (server.connect(), server.connect());
+    reader.send(&encode(&words("XREAD BLOCK 0 STREAMS s $")));
+    until("it waits", || waiting(&mut other).then_some(()));
+    other.call(&words("XADD s MAXLEN 0 1-1 a 1"));
+    for command in ["MULTI", "XADD s 2-1 a 1", "XDEL s 2-1", "EXEC"] {
+        other.call(&words(command));
+    }
+    assert!(waiting(&mut other));
+    other.call(&words("XADD s 3-1 a 1"));
+    let Frame::Array(streams) = reader.receive() else { panic!("no entries") };
+    assert!(format!("{streams:?}").contains("3-1"), "{streams:?}");
 }

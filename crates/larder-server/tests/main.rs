@@ -32,6 +32,7 @@
 //! - `snapshots`: all keys from the end of a server to the start of the next one;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `statistics`: counts and times of commands;
+//! - `streams`: streams, compared with a real Redis;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
@@ -70,6 +71,7 @@ mod shared_tier;
 mod snapshots;
 mod sorted_sets;
 mod statistics;
+mod streams;
 mod support;
 mod tracking;
 mod transactions;

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::differential::{Pair, requests, words};
 use crate::support::TestServer;
-use crate::{hashes, lists, sets, sorted_sets};
+use crate::{hashes, lists, sets, sorted_sets, streams};
 
 /// A command and the number of its events, each in two channels.
 const EVENTS: &[(&str, usize)] = &[
@@ -93,6 +93,19 @@ const EVENTS: &[(&str, usize)] = &[
     ("RENAME map2 map", 2),
     ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$", 2),
     ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$ REPLACE", 2),
+    ("XADD x2 1-1 a 1", 2),
+    ("XADD x2 1-1 a 1", 0),
+    ("XADD x2 NOMKSTREAM MAXLEN 1 1-2 a 1", 2),
+    ("XADD x2 MAXLEN 5 1-3 a 1", 1),
+    ("XADD nothing NOMKSTREAM 1-1 a 1", 0),
+    ("XADD x3 MAXLEN 0 1-1 a 1", 3),
+    ("XDEL x2 9-9", 0),
+    ("XDEL x2 1-2 1-3", 1),
+    ("XTRIM x2 MAXLEN 0", 0),
+    ("XADD x2 1-4 a 1", 1),
+    ("XTRIM x2 MAXLEN 0", 1),
+    ("XLEN x2", 0),
+    ("DEL x2", 1),
     ("PFADD h a", 2),
     ("PFADD h a", 0),
     ("PFCOUNT h", 0),
@@ -155,7 +168,8 @@ fn random_commands_have_equal_events() {
         hashes::requests(),
         lists::requests(),
         sets::requests(),
-        sorted_sets::requests()
+        sorted_sets::requests(),
+        streams::requests()
     ]
     .prop_filter("the events differ from those of Redis", |command| has_equal_events(command));
     let mut runner =

@@ -23,6 +23,7 @@ enum Feature {
     Hashes,
     Lists,
     Sets,
+    Streams,
     HyperLogLogs,
     Keys,
     Serialized,
@@ -37,8 +38,8 @@ enum Feature {
 
 use Feature::*;
 
-const FAMILIES: [Feature; 10] =
-    [Strings, Bits, Counters, SortedSets, Hashes, Lists, Sets, HyperLogLogs, Keys, Serialized];
+const FAMILIES: [Feature; 11] =
+    [Strings, Bits, Counters, SortedSets, Hashes, Lists, Sets, Streams, HyperLogLogs, Keys, Serialized];
 const OTHERS: [Feature; 5] = [Large, Transaction, Script, Tracking, Eviction];
 const LARGE_BYTES: usize = 1_100_000;
 const ROUNDS: usize = 1_200;
@@ -127,6 +128,15 @@ fn command(random: &mut Random) -> Command {
             "SINTERSTORE t{1} t0 t{2}",
             "SISMEMBER t{1} m{2}",
             "SCARD t{1}",
+        ]),
+        Streams => random.of(&[
+            "XADD x{1} {1}-* f{2} {text}",
+            "XADD x{1} MAXLEN 3 {2}-* f 1 {text} 2",
+            "XDEL x{1} {2}-0 {2}-1",
+            "XTRIM x{1} MAXLEN {2}",
+            "XRANGE x{1} {2} + COUNT 2",
+            "XREAD COUNT 1 STREAMS x{1} {2}",
+            "COPY x{1} x{2} REPLACE",
         ]),
         HyperLogLogs => random.of(&["PFADD h{1} {text}", "PFCOUNT h{1} h{2}", "PFMERGE h{1} h{2}"]),
         Keys => random.of(&[
@@ -217,7 +227,7 @@ impl Request {
 }
 
 /// All keys that are used, and what tells whether the value of each has changed.
-const KEYS: [(&str, &[&str]); 8] = [
+const KEYS: [(&str, &[&str]); 9] = [
     ("s", &["STRLEN", "BITCOUNT"]),
     ("n", &["STRLEN", "BITCOUNT"]),
     ("f", &["STRLEN", "BITCOUNT"]),
@@ -225,6 +235,7 @@ const KEYS: [(&str, &[&str]); 8] = [
     ("m", &["HLEN", "HVALS"]),
     ("l", &["LLEN"]),
     ("t", &["SCARD"]),
+    ("x", &["XLEN", "XINFO STREAM"]),
     ("h", &["STRLEN"]),
 ];
 

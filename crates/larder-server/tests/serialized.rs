@@ -215,17 +215,6 @@ fn deadlines_of_fields_go_to_valkey_and_back() {
 }
 
 #[test]
-fn stream_is_bad_data() {
-    let Some(redis) = RedisServer::start() else { return };
-    let server = TestServer::start();
-    let (mut redis, mut larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
-    redis.call(&["XADD", "k", "*", "a", "b"]);
-    let reply = redis.call(&["DUMP", "k"]);
-    let words: [&[u8]; 4] = [b"RESTORE", b"to", b"0", reply.as_bytes().expect("a payload")];
-    assert_eq!(larder.call(&words), Frame::Error("ERR Bad data format".into()));
-}
-
-#[test]
 fn options_and_errors_equal_redis() {
     assert_equal_replies(&[
         "DUMP nothing",

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner}
 
 use crate::differential::{Pair, SEQUENCE, requests, words};
 use crate::support::{Client, TestServer, encode};
-use crate::{blocking, hashes, lists, sets, sorted_sets};
+use crate::{blocking, hashes, lists, sets, sorted_sets, streams};
 
 const SEQUENCE_OF_TRANSACTIONS: &[&str] = &[
     "EXEC",
@@ -169,6 +169,7 @@ fn each_command_gets_the_same_reply_in_a_transaction() {
         .chain(hashes::SEQUENCE)
         .chain(lists::SEQUENCE)
         .chain(sets::ordered())
+        .chain(streams::SEQUENCE)
         .chain(blocking::SEQUENCE);
     for command in
         lines.chain(sorted_sets::SEQUENCE).map(|line| words(line)).filter(|command| is_comparable(command))

@@ -151,6 +151,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether a script executes the command.
+    pub(super) fn is_script(&self) -> bool {
+        self.held.is_some_and(|held| held.deferred().is_some())
+    }
+
     /// Makes `EXEC` fail, if the connection is in a transaction.
     pub(super) fn abort_transaction(&mut self) {
         self.session.transaction().into_iter().for_each(Transaction::abort);
@@ -204,8 +209,7 @@ impl<'a> Context<'a> {
     /// Replies with a part of a string, without a copy if it is large.
     pub(super) fn reply_part(&mut self, value: Arc<[u8]>, range: Range<usize>) {
         // A script reads its replies.
-        let is_script = self.held.is_some_and(|held| held.deferred().is_some());
-        if range.len() < LARGE_BYTES || is_script {
+        if range.len() < LARGE_BYTES || self.is_script() {
             self.reply().bulk(&value[range]);
             return large::release(value);
         }
@@ -225,12 +229,15 @@ impl<'a> Context<'a> {
     /// # Errors
     /// It exceeds the limit. The error takes its place.
     pub(super) fn check_reply(&self, bytes: u64) -> Outcome {
-        let limit = self.state.max_reply_bytes();
-        if self.reply_bytes().saturating_add(bytes) > limit {
-            Err(CommandError::ReplyTooLarge(limit))
-        } else {
-            Ok(())
+        match self.reply_bytes().saturating_add(bytes) > self.state.max_reply_bytes() {
+            true => Err(self.reply_too_large()),
+            false => Ok(()),
         }
+    }
+
+    /// The error of a reply that exceeds the limit.
+    pub(super) fn reply_too_large(&self) -> CommandError {
+        CommandError::ReplyTooLarge(self.state.max_reply_bytes())
     }
 
     /// Bytes by which the reply may become longer. A command that changes what it replies with checks them before.

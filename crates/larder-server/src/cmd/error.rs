@@ -46,6 +46,21 @@ pub(crate) enum CommandError {
     Fixed(&'static str),
 }
 
+/// The commands of consumer groups.
+const OF_GROUPS: [&str; 6] = ["xack", "xautoclaim", "xclaim", "xgroup", "xpending", "xreadgroup"];
+
+/// What the server does not have, if it leaves out this command because of that.
+pub(super) fn reason_left_out(command: &[u8]) -> Option<&'static str> {
+    let name = command.to_ascii_lowercase();
+    if OF_GROUPS.iter().any(|of_groups| of_groups.as_bytes() == name) {
+        Some("this server has no consumer groups of streams")
+    } else if name.starts_with(b"geo") {
+        Some("this server has no commands of GEO")
+    } else {
+        None
+    }
+}
+
 /// Bytes of a request that an error repeats.
 const MAX_ECHOED_BYTES: usize = 128;
 
@@ -65,6 +80,11 @@ impl CommandError {
     }
 
     pub(crate) fn unknown_command(args: Args<'_>) -> Self {
+        let name = truncate(&args[0], MAX_ECHOED_BYTES);
+        let (reason, name) = (reason_left_out(name), String::from_utf8_lossy(name));
+        if let Some(reason) = reason {
+            return CommandError::Other(format!("unknown command '{name}': {reason}"));
+        }
         let mut echoed = Vec::new();
         for arg in args.skip(1).iter() {
             if echoed.len() >= MAX_ECHOED_BYTES {
@@ -74,7 +94,6 @@ impl CommandError {
             echoed.extend_from_slice(truncate(arg, MAX_ECHOED_BYTES + 1 - echoed.len()));
             echoed.extend_from_slice(b"' ");
         }
-        let name = String::from_utf8_lossy(truncate(&args[0], MAX_ECHOED_BYTES));
         let echoed = String::from_utf8_lossy(&echoed);
         CommandError::Other(format!("unknown command '{name}', with args beginning with: {echoed}"))
     }

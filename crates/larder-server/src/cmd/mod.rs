@@ -1,7 +1,7 @@
 //! The commands: one table, a room for each group of commands, and what all of them use.
 //!
 //! ```text
-//! dispatch ─► table ─► strings, keys, hash, list, set, zset, connection, admin, cluster ─► context ─► session ─► queue, tracking
+//! dispatch ─► table ─► strings, keys, hash, list, set, zset, stream, connection, admin, cluster ─► context ─► session ─► queue, tracking
 //!    ▲          │                                                         └─► the work of long commands: slices
 //!    └──────────┴── atomic: transactions and scripts dispatch commands themselves
 //! ```
@@ -28,6 +28,7 @@ mod sample;
 mod session;
 mod set;
 mod slices;
+mod stream;
 mod strings;
 mod table;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set as strings_set};
-use super::{Context, Outcome, blocking, hash, list, set, zset};
+use super::{Context, Outcome, blocking, hash, list, set, stream, zset};
 use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
 
 /// A command: what it is, and the function that executes it.
@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 200;
+const COUNT: usize = 208;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -191,6 +191,14 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (transaction::unwatch, C::new("unwatch", 1, "2.2.0", "Unwatches all keys.").transaction_queued().fast().loading().no_script()),
     (server::wait, C::new("wait", 3, "3.0.0", "Returns 0: there are no replicas to wait for.").generic().no_script()),
     (transaction::watch, C::new("watch", -2, "2.2.0", "Makes the next transaction fail if these keys change before it.").transaction().fast().loading().keys(1, -1, 1).no_script().access(Access::EXAMINED)),
+    (stream::add::xadd, C::new("xadd", -5, "5.0.0", "Adds an entry to a stream.").writes_stream().fast().one_key().access(Access::UPDATED)),
+    (stream::trim::xdel, C::new("xdel", -3, "5.0.0", "Removes entries by their ids.").updates_stream().fast().one_key().access(Access::REDUCED)),
+    (stream::info::xinfo, C::new("xinfo", -2, "5.0.0", "Describes a stream.").stream().flag(Flags::ANY_KEYS).access(Access::READ).subcommands(&["help", "stream"]).keyed_subcommands(&["stream"])),
+    (stream::read::xlen, C::new("xlen", 2, "5.0.0", "Returns the number of entries.").reads_stream().fast().one_key().access(Access::EXAMINED)),
+    (stream::read::xrange, C::new("xrange", -4, "5.0.0", "Returns the entries with ids in a range.").reads_stream().one_key()),
+    (blocking::read::xread, C::new("xread", -4, "5.0.0", "Returns entries behind known ones, and may wait for some.").reads_stream().flag(Flags::BLOCKS).keys_behind("STREAMS")),
+    (stream::read::xrevrange, C::new("xrevrange", -4, "5.0.0", "Returns the entries with ids in a range, the last one first.").reads_stream().one_key()),
+    (stream::trim::xtrim, stream::trim::XTRIM),
     (zset::add::zadd, C::new("zadd", -4, "1.2.0", "Adds members to a sorted set, or changes their scores.").writes_zset().fast().one_key().access(Access::UPDATED)),
     (zset::read::zcard, C::new("zcard", 2, "1.2.0", "Returns the number of members of a sorted set.").reads_zset().fast().one_key().access(Access::EXAMINED)),
     (zset::read::zcount, C::new("zcount", 4, "2.0.0", "Counts the members with scores in a range.").reads_zset().fast().one_key()),

@@ -1,4 +1,5 @@
-//! Lists, sets and sorted sets as values: they are changed in place, exist while they have members, and are weighed after each change.
+//! Lists, sets, sorted sets and streams as values: they are changed in place, exist while they have members, except for streams, and are
+//! weighed after each change.
 
 use larder_engine::raw::{self, Value};
 
@@ -8,6 +9,7 @@ use super::{Database, Expiry, Key, LockedKeys, Record, WrongType};
 use crate::values::list::List;
 use crate::values::set::Set;
 use crate::values::sorted_set::SortedSet;
+use crate::values::stream::Stream;
 
 /// A record with this value.
 pub(crate) fn record(key: Key<'_>, value: impl Collection) -> Record {
@@ -34,6 +36,15 @@ impl Database<'_> {
         &self,
         name: &[u8],
         f: impl FnOnce(&Set) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        self.read(name, |record| read(record, f)).transpose()
+    }
+
+    /// Calls `f` with the stream of `name`. This counts as a use of the entry.
+    pub(crate) fn stream<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(&Stream) -> R,
     ) -> Result<Option<R>, WrongType> {
         self.read(name, |record| read(record, f)).transpose()
     }
@@ -72,6 +83,17 @@ impl Database<'_> {
     ) -> Result<Option<R>, UpdateError> {
         let key = self.key(name);
         let edited = self.update(name, |entry| edit(key, entry, creates, f))?;
+        Ok(edited?)
+    }
+
+    /// The same with the stream of `name`, which must exist.
+    pub(crate) fn edit_stream<R>(
+        &self,
+        name: &[u8],
+        f: impl FnOnce(&mut Stream) -> R,
+    ) -> Result<Option<R>, UpdateError> {
+        let key = self.key(name);
+        let edited = self.update(name, |entry| edit(key, entry, false, f))?;
         Ok(edited?)
     }
 }
@@ -115,6 +137,15 @@ impl LockedKeys<'_> {
         self.read(key, |record| read(record, f)).transpose()
     }
 
+    /// As [`Database::stream`].
+    pub(crate) fn stream<R>(
+        &mut self,
+        key: Key<'_>,
+        f: impl FnOnce(&Stream) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        self.read(key, |record| read(record, f)).transpose()
+    }
+
     /// As [`Database::edit_sorted_set`], of an existing sorted set.
     pub(crate) fn edit_sorted_set<R>(
         &mut self,
@@ -131,6 +162,17 @@ impl LockedKeys<'_> {
         key: Key<'_>,
         creates: bool,
         f: impl FnOnce(&mut List) -> R,
+    ) -> Result<Option<R>, UpdateError> {
+        let edited = self.update(key, |entry| edit(key, entry, creates, f))?;
+        Ok(edited?)
+    }
+
+    /// As [`Database::edit_list`], of a stream.
+    pub(crate) fn edit_stream<R>(
+        &mut self,
+        key: Key<'_>,
+        creates: bool,
+        f: impl FnOnce(&mut Stream) -> R,
     ) -> Result<Option<R>, UpdateError> {
         let edited = self.update(key, |entry| edit(key, entry, creates, f))?;
         Ok(edited?)
@@ -156,7 +198,7 @@ fn edit<C: Collection, R>(
             let operation = match is_changed {
                 // Nobody is told of it.
                 false => EntryOp::Keep,
-                true if value.is_empty() => EntryOp::Remove,
+                true if !value.may_exist() => EntryOp::Remove,
                 true => EntryOp::Edited,
             };
             (operation, Ok(Some(result)))
@@ -165,9 +207,9 @@ fn edit<C: Collection, R>(
         None if creates => {
             let mut value = C::new();
             let result = f(&mut value);
-            let operation = match value.is_empty() {
-                true => EntryOp::Keep,
-                false => EntryOp::Put(record(key, value), Expiry::Never),
+            let operation = match value.may_exist() {
+                true => EntryOp::Put(record(key, value), Expiry::Never),
+                false => EntryOp::Keep,
             };
             (operation, Ok(Some(result)))
         }

@@ -1,4 +1,4 @@
-//! The keyspace: sixteen databases of strings, hashes, lists and sorted sets with deadlines, bounded by bytes.
+//! The keyspace: sixteen databases of strings, hashes, lists, sets, sorted sets and streams with deadlines, bounded by bytes.
 //!
 //! This is the only module that uses the engine's cache. Commands see keys and values as bytes, and deadlines as
 //! milliseconds of Unix time.

@@ -7,6 +7,7 @@ use crate::values::hash::Hash;
 use crate::values::list::List;
 use crate::values::set::Set;
 use crate::values::sorted_set::SortedSet;
+use crate::values::stream::Stream;
 
 /// Redis stores strings up to this length in one block with their key's record.
 const MAX_EMBEDDED_BYTES: usize = 44;
@@ -18,12 +19,14 @@ pub(crate) enum Object {
     List(List),
     Set(Set),
     SortedSet(SortedSet),
+    Stream(Box<Stream>),
 }
 
 /// A type of values with members.
 pub(crate) trait Collection: Sized {
     fn new() -> Self;
-    fn is_empty(&self) -> bool;
+    /// Whether a key may have it: not without members, except for a stream.
+    fn may_exist(&self) -> bool;
     /// Calls `f`, and tells whether it has changed the value.
     fn observe<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> (bool, R);
     fn of(object: &Object) -> Option<&Self>;
@@ -38,8 +41,8 @@ macro_rules! collection {
                 $type::new()
             }
 
-            fn is_empty(&self) -> bool {
-                self.is_empty()
+            fn may_exist(&self) -> bool {
+                !self.is_empty()
             }
 
             fn observe<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> (bool, R) {
@@ -65,6 +68,33 @@ collection!(List);
 collection!(Set);
 collection!(SortedSet);
 
+impl Collection for Stream {
+    fn new() -> Self {
+        Stream::new()
+    }
+
+    /// Its last id must not be forgotten with its entries.
+    fn may_exist(&self) -> bool {
+        self.is_used()
+    }
+
+    fn observe<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> (bool, R) {
+        self.observe(f)
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Stream(Box::new(self))
+    }
+}
+
 /// The changes of an object since a moment, which can be undone.
 #[cfg(feature = "scripts")]
 #[derive(Debug)]
@@ -73,6 +103,7 @@ pub(super) enum Journal {
     List(Box<crate::values::list::Journal>),
     Set(Box<crate::values::hash::Journal>),
     SortedSet(Box<crate::values::sorted_set::Journal>),
+    Stream(Box<crate::values::stream::Journal>),
 }
 
 /// What the box of any object takes: each kind of object fits into the longest one.
@@ -91,6 +122,7 @@ impl Object {
             Object::List(list) => list.bytes_allocated() + OBJECT_BYTES - size_of::<List>(),
             Object::Set(set) => set.bytes_allocated() + OBJECT_BYTES - size_of::<Set>(),
             Object::SortedSet(set) => set.bytes_allocated(),
+            Object::Stream(stream) => stream.bytes_allocated() + OBJECT_BYTES,
         }
     }
 }
@@ -104,6 +136,7 @@ impl Object {
             Object::List(list) => list.start_journal(),
             Object::Set(set) => set.start_journal(),
             Object::SortedSet(set) => set.start_journal(),
+            Object::Stream(stream) => stream.start_journal(),
         }
     }
 
@@ -114,6 +147,7 @@ impl Object {
             Object::List(list) => Journal::List(list.take_journal()?),
             Object::Set(set) => Journal::Set(set.take_journal()?),
             Object::SortedSet(set) => Journal::SortedSet(set.take_journal()?),
+            Object::Stream(stream) => Journal::Stream(stream.take_journal()?),
         };
         Some(journal).filter(|journal| !journal.is_empty())
     }
@@ -125,6 +159,7 @@ impl Object {
             (Object::List(list), Journal::List(journal)) => list.undo(journal),
             (Object::Set(set), Journal::Set(journal)) => set.undo(journal),
             (Object::SortedSet(set), Journal::SortedSet(journal)) => set.undo(journal),
+            (Object::Stream(stream), Journal::Stream(journal)) => stream.undo(journal),
             _ => debug_assert!(false, "a journal belongs to its object"),
         }
     }
@@ -138,6 +173,7 @@ impl Journal {
             Journal::List(journal) => journal.is_empty(),
             Journal::Set(journal) => journal.is_empty(),
             Journal::SortedSet(journal) => journal.is_empty(),
+            Journal::Stream(journal) => journal.is_empty(),
         }
     }
 
@@ -148,6 +184,7 @@ impl Journal {
             Journal::List(journal) => journal.bytes(),
             Journal::Set(journal) => journal.bytes(),
             Journal::SortedSet(journal) => journal.bytes(),
+            Journal::Stream(journal) => journal.bytes(),
         }
     }
 }
@@ -160,6 +197,7 @@ pub(crate) fn type_name(record: &Record<Object>) -> &'static str {
         Value::Object(Object::List(_)) => "list",
         Value::Object(Object::Set(_)) => "set",
         Value::Object(Object::SortedSet(_)) => "zset",
+        Value::Object(Object::Stream(_)) => "stream",
     }
 }
 
@@ -176,5 +214,6 @@ pub(crate) fn encoding(record: &Record<Object>) -> &'static str {
         Value::Object(Object::Set(_)) => "hashtable",
         Value::Object(Object::SortedSet(set)) if set.is_packed() => "listpack",
         Value::Object(Object::SortedSet(_)) => "skiplist",
+        Value::Object(Object::Stream(_)) => "stream",
     }
 }

@@ -12,6 +12,7 @@ impl Object {
             Object::List(list) => Some(rdb::dump_list(list)),
             Object::Set(set) => Some(rdb::dump_set(set)),
             Object::SortedSet(set) => Some(rdb::dump_sorted_set(set)),
+            Object::Stream(stream) => Some(rdb::dump_stream(stream)),
         }
     }
 }
@@ -33,6 +34,7 @@ impl Database<'_> {
             Restored::List(list) => collections::record(self.key(name), list),
             Restored::Set(set) => collections::record(self.key(name), set),
             Restored::SortedSet(set) => collections::record(self.key(name), set),
+            Restored::Stream(stream) => collections::record(self.key(name), stream),
         }
     }
 }

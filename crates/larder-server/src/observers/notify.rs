@@ -203,6 +203,7 @@ fn class_of(group: &str) -> u8 {
         "hash" => b'h',
         "list" => b'l',
         "set" => b's',
+        "stream" => b't',
         _ => b'$',
     }
 }

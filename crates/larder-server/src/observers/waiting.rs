@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::all::Observers;
-use super::waiting_table::{Outcome, Pop, Waiter};
+use super::waiting_table::{Outcome, Wait, Waiter};
 use crate::client::Client;
 
 /// Bytes that a name needs in the table beside itself, about.
@@ -25,9 +25,9 @@ impl WaitingPlace {
     }
 
     /// Waits for members of these keys, which are locked and have none.
-    pub(crate) fn enqueue(&mut self, client: Arc<Client>, pop: Pop, space: u8, names: Vec<Box<[u8]>>) {
+    pub(crate) fn enqueue(&mut self, client: Arc<Client>, wait: Wait, space: u8, names: Vec<Box<[u8]>>) {
         client.set_waiting(true);
-        self.waiter = Some(self.observers.waiting.add(client, pop, space, names));
+        self.waiter = Some(self.observers.waiting.add(client, wait, space, names));
     }
 
     /// How the wait has ended, if it has; `is_over` says that its time is.

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::client::Client;
 use crate::values::list::End;
+use crate::values::stream::Id;
 
 /// A key in one space.
 pub(crate) type ReadyKey = (u8, Box<[u8]>);
@@ -28,6 +29,22 @@ thread_local! {
 }
 
 /// What a connection waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Wait {
+    Pop(Pop),
+    Read(Read),
+}
+
+/// Entries of streams, which stay there.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    /// For each key the id behind which they are.
+    pub(crate) after: Vec<Id>,
+    /// The most of them.
+    pub(crate) most: Option<usize>,
+}
+
+/// Members that are taken.
 #[derive(Clone, Debug)]
 pub(crate) enum Pop {
     /// Elements of a list; one, and no array, without a count.
@@ -45,7 +62,7 @@ impl Pop {
     }
 }
 
-/// What a connection gets.
+/// What was taken for a connection.
 #[derive(Debug)]
 pub(crate) enum Popped {
     Elements {
@@ -67,6 +84,13 @@ pub(crate) enum Popped {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Popped(Popped),
+    /// There are entries of this stream: an array, encoded for the reply.
+    Read {
+        name: Box<[u8]>,
+        entries: Arc<[u8]>,
+    },
+    /// The entries are too many for a reply.
+    TooLarge,
     /// Its time is over.
     TimedOut,
     /// Another connection has ended it, with an error.
@@ -77,7 +101,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) client: Arc<Client>,
-    pub(crate) pop: Pop,
+    pub(crate) wait: Wait,
     space: u8,
     pub(super) names: Vec<Box<[u8]>>,
     /// Those who wait are served in the order of their numbers.
@@ -89,11 +113,11 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Ends the wait by what `take` returns, unless it has ended. Returns whether it took something.
-    pub(crate) fn serve(&self, take: impl FnOnce() -> Option<Popped>) -> bool {
+    /// Ends the wait by what `take` returns, unless it has ended. Returns whether it returned something.
+    pub(crate) fn serve(&self, take: impl FnOnce() -> Option<Outcome>) -> bool {
         let mut outcome = self.outcome.lock();
         if outcome.is_none() {
-            *outcome = take().map(Outcome::Popped);
+            *outcome = take();
             self.is_waiting.store(outcome.is_none(), Ordering::Release);
             return outcome.is_some();
         }
@@ -107,6 +131,14 @@ impl Waiter {
         outcome.get_or_insert(reason);
         self.is_waiting.store(false, Ordering::Release);
         is_waiting
+    }
+
+    /// The id behind which it waits for entries of a stream, and the most of them. `None` if it waits for something else.
+    pub(crate) fn reads(&self, name: &[u8]) -> Option<(Id, Option<usize>)> {
+        let Wait::Read(read) = &self.wait else { return None };
+        // Of a name that is repeated, the first id counts.
+        let index = self.names.iter().position(|other| **other == *name)?;
+        Some((read.after[index], read.most))
     }
 
     /// Takes how the wait has ended, if it has.
@@ -178,7 +210,14 @@ impl Waiting {
     pub(crate) fn first(&self, (space, name): &ReadyKey, is_list: bool) -> Option<Arc<Waiter>> {
         let queues = self.queues.lock();
         let mut waiters = queues.of(*space, name);
-        waiters.find(|waiter| waiter.pop.is_of_list() == is_list && waiter.is_waiting()).cloned()
+        let pops = |waiter: &Waiter| matches!(&waiter.wait, Wait::Pop(pop) if pop.is_of_list() == is_list);
+        waiters.find(|waiter| pops(waiter) && waiter.is_waiting()).cloned()
+    }
+
+    /// All connections that wait for entries of a stream, in the order of their arrival.
+    pub(crate) fn readers(&self, (space, name): &ReadyKey) -> Vec<Arc<Waiter>> {
+        let queues = self.queues.lock();
+        queues.of(*space, name).filter(|waiter| matches!(waiter.wait, Wait::Read(_))).cloned().collect()
     }
 
     /// A connection is about to wait.
@@ -192,12 +231,18 @@ impl Waiting {
     }
 
     /// Adds a connection, which waits for members of these keys.
-    pub(super) fn add(&self, client: Arc<Client>, pop: Pop, space: u8, names: Vec<Box<[u8]>>) -> Arc<Waiter> {
+    pub(super) fn add(
+        &self,
+        client: Arc<Client>,
+        wait: Wait,
+        space: u8,
+        names: Vec<Box<[u8]>>,
+    ) -> Arc<Waiter> {
         let (outcome, is_waiting) = (Mutex::new(None), AtomicBool::new(true));
         let mut queues = self.queues.lock();
         let number = queues.next;
         queues.next += 1;
-        let waiter = Arc::new(Waiter { client, pop, space, names, number, outcome, is_waiting });
+        let waiter = Arc::new(Waiter { client, wait, space, names, number, outcome, is_waiting });
         for name in &waiter.names {
             let queue = queues.by_name.entry(name.clone()).or_default();
             queue.insert(number, Arc::clone(&waiter));
@@ -214,8 +259,8 @@ impl Waiting {
     /// The keys to which elements of this one may go.
     pub(crate) fn targets(&self, (space, name): &ReadyKey) -> Vec<ReadyKey> {
         let queues = self.queues.lock();
-        let targets = queues.of(*space, name).filter_map(|waiter| match &waiter.pop {
-            Pop::Move { target, .. } => Some((*space, target.clone())),
+        let targets = queues.of(*space, name).filter_map(|waiter| match &waiter.wait {
+            Wait::Pop(Pop::Move { target, .. }) => Some((*space, target.clone())),
             _ => None,
         });
         targets.collect()

@@ -27,6 +27,8 @@ pub struct CommandSpec {
     pub keys: (i8, i8, i8),
     /// Index of the number of further keys, which follow it; 0 without.
     pub numkeys: u8,
+    /// The word behind which the first half of the arguments are keys; empty without.
+    keyword: &'static str,
     pub(crate) flags: Flags,
     /// What it does with its first key, and with the others.
     access: [Option<Access>; 2],
@@ -58,6 +60,7 @@ impl CommandSpec {
             group: "",
             keys: (0, 0, 0),
             numkeys: 0,
+            keyword: "",
             flags: Flags::NONE,
             access: [None; 2],
             subcommands: &[],
@@ -215,6 +218,27 @@ impl CommandSpec {
         self.flag(Flags::WRITE).flag(Flags::REMOVES_MEMBERS)
     }
 
+    /// In the group `stream`.
+    pub(crate) const fn stream(mut self) -> Self {
+        self.group = "stream";
+        self
+    }
+
+    /// Reads a stream.
+    pub(crate) const fn reads_stream(self) -> Self {
+        self.stream().flag(Flags::READONLY)
+    }
+
+    /// Writes a stream and may need memory.
+    pub(crate) const fn writes_stream(self) -> Self {
+        self.stream().flag(Flags::WRITE).flag(Flags::DENYOOM).flag(Flags::GROWS_IN_PLACE)
+    }
+
+    /// Removes entries of a stream, which stays without any, and needs no memory.
+    pub(crate) const fn updates_stream(self) -> Self {
+        self.stream().flag(Flags::WRITE)
+    }
+
     /// In the group `bitmap`, of commands on strings.
     pub(crate) const fn bitmap(mut self) -> Self {
         self.group = "bitmap";
@@ -279,6 +303,12 @@ impl CommandSpec {
     /// This argument is the number of keys that follow it.
     pub(crate) const fn numkeys(mut self, index: u8) -> Self {
         self.numkeys = index;
+        self.flag(Flags::MOVABLE_KEYS)
+    }
+
+    /// The first half of the arguments behind this word are keys.
+    pub(crate) const fn keys_behind(mut self, keyword: &'static str) -> Self {
+        self.keyword = keyword;
         self.flag(Flags::MOVABLE_KEYS)
     }
 
@@ -360,7 +390,7 @@ impl CommandSpec {
 
     /// Whether a request has arguments that are keys.
     pub(crate) fn has_keys(&self) -> bool {
-        self.keys.0 != 0 || self.numkeys != 0
+        self.keys.0 != 0 || self.numkeys != 0 || !self.keyword.is_empty()
     }
 
     /// The keys of a request; `None` if its number of keys is not valid.
@@ -377,7 +407,15 @@ impl CommandSpec {
                 at + 1..end.filter(|_| count > 0 || may_be_none)?
             }
         };
-        let indices = fixed.step_by((step as usize).max(1)).chain(counted);
+        let named = match self.keyword {
+            "" => 0..0,
+            keyword => {
+                let position = args.iter().position(|word| word.eq_ignore_ascii_case(keyword.as_bytes()))?;
+                let (first, count) = (position + 1, (args.len() - position - 1) / 2);
+                Some(first..first + count).filter(|keys| !keys.is_empty())?
+            }
+        };
+        let indices = fixed.step_by((step as usize).max(1)).chain(counted).chain(named);
         Some(indices.filter_map(|index| args.get(index)).collect())
     }
 

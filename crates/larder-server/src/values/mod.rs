@@ -1,5 +1,5 @@
-//! The values of keys, without the keyspace: hashes, lists, sets, sorted sets, HyperLogLogs, numbers, large strings, and the format in
-//! which Redis serializes values.
+//! The values of keys, without the keyspace: hashes, lists, sets, sorted sets, streams, HyperLogLogs, numbers, large strings, and the
+//! format in which Redis serializes values.
 
 #[cfg(test)]
 mod allocated;
@@ -12,4 +12,5 @@ pub(crate) mod list;
 pub(crate) mod rdb;
 pub(crate) mod set;
 pub(crate) mod sorted_set;
+pub(crate) mod stream;
 mod table;

@@ -19,6 +19,7 @@ use larder_resp::{Args, Encoder, Protocol};
 
 use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::dispatch::{answer, call};
+use crate::cmd::error::reason_left_out;
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::slices;
@@ -313,7 +314,8 @@ fn prefix_of(text: &[u8]) -> &str {
 fn unknown_command(name: &[u8]) -> String {
     const MAX_NAME_BYTES: usize = 128;
     let name = String::from_utf8_lossy(&name[..name.len().min(MAX_NAME_BYTES)]);
-    format!("ERR Unknown Redis command '{name}' called from script")
+    let reason = reason_left_out(name.as_bytes()).map_or(String::new(), |reason| format!(": {reason}"));
+    format!("ERR Unknown Redis command '{name}' called from script{reason}")
 }
 
 /// One run of a script.

@@ -1,9 +1,11 @@
-//! Commands that wait for members of keys: `BLPOP`, `BRPOP`, `BLMPOP`, `BLMOVE`, `BRPOPLPUSH`, `BZPOPMIN`, `BZPOPMAX`, `BZMPOP`.
+//! Commands that wait for members of keys: `BLPOP`, `BRPOP`, `BLMPOP`, `BLMOVE`, `BRPOPLPUSH`, `BZPOPMIN`, `BZPOPMAX`, `BZMPOP`, and
+//! `XREAD`, which takes none.
 //!
 //! A command takes members under the locks of its keys or, if there are none, registers its connection under the same locks. A
 //! command that gives a key members serves those who wait for them before it unlocks the key, in the order of their arrival:
 //! see [`serve`]. In a transaction and in a script nothing waits.
 
+pub(crate) mod read;
 pub(crate) mod serve;
 mod take;
 
@@ -16,7 +18,7 @@ use super::list::end_of;
 use super::options::MultiPop;
 use super::slices::{self, SlicedWork};
 use super::{CommandError, Context, Outcome};
-use crate::observers::{self, Pop, Popped, WaitingPlace};
+use crate::observers::{self, Pop, Popped, Wait, WaitingPlace};
 use crate::system::Moment;
 use crate::values::list::End;
 
@@ -104,10 +106,11 @@ fn take_or_wait(cx: &mut Context<'_>, names: Vec<&[u8]>, pop: Pop, timeout: Opti
     }
     let Some(mut place) = place.take() else { return reply(cx, &pop, None) };
     let names = names.into_iter().map(Box::from).collect();
-    place.enqueue(Arc::clone(&cx.session.client), pop.clone(), cx.session.database(), names);
+    let wait = Wait::Pop(pop);
+    place.enqueue(Arc::clone(&cx.session.client), wait.clone(), cx.session.database(), names);
     drop(locked);
     let deadline = timeout.map_or(Moment::NEVER, |timeout| Moment::now() + timeout);
-    slices::begin(cx, BlockedPop { place, pop, deadline })
+    slices::begin(cx, BlockedCommand { place, wait, deadline })
 }
 
 /// Replies with what was taken, or that the time is over.
@@ -147,21 +150,29 @@ fn reply(cx: &mut Context<'_>, pop: &Pop, popped: Option<Popped>) -> Outcome {
 }
 
 /// A command whose connection waits.
-struct BlockedPop {
+struct BlockedCommand {
     place: WaitingPlace,
-    pop: Pop,
+    wait: Wait,
     deadline: Moment,
 }
 
-impl SlicedWork for BlockedPop {
+impl SlicedWork for BlockedCommand {
     fn run_slice(&mut self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
-        match self.place.outcome(Moment::now() >= self.deadline) {
-            None => return Ok(false),
-            Some(observers::Outcome::Popped(popped)) => reply(cx, &self.pop, Some(popped))?,
-            Some(observers::Outcome::TimedOut) => reply(cx, &self.pop, None)?,
-            Some(observers::Outcome::Unblocked) => {
+        let Some(outcome) = self.place.outcome(Moment::now() >= self.deadline) else { return Ok(false) };
+        let popped = match outcome {
+            observers::Outcome::Popped(popped) => Some(popped),
+            observers::Outcome::TimedOut => None,
+            observers::Outcome::Read { name, entries } => {
+                return read::reply(cx, &name, &entries).map(|()| true);
+            }
+            observers::Outcome::TooLarge => return Err(cx.reply_too_large()),
+            observers::Outcome::Unblocked => {
                 return Err(CommandError::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
             }
+        };
+        match &self.wait {
+            Wait::Pop(pop) => reply(cx, pop, popped)?,
+            Wait::Read(_) => cx.reply().null_array(),
         }
         Ok(true)
     }

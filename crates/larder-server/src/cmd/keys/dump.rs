@@ -71,6 +71,9 @@ impl From<RdbError> for CommandError {
             RdbError::Checksum => CommandError::Fixed("ERR DUMP payload version or checksum are wrong"),
             RdbError::Format => CommandError::Fixed("ERR Bad data format"),
             RdbError::TooLong => CommandError::OutOfMemory,
+            RdbError::Groups => {
+                CommandError::Fixed("ERR the stream has consumer groups, which this server does not have")
+            }
         }
     }
 }

@@ -48,7 +48,7 @@ impl Names {
 
     /// The names of values of this type only.
     pub(super) fn of_type(self, name: &[u8]) -> Self {
-        let known = ["string", "hash", "list", "set", "zset"]
+        let known = ["string", "hash", "list", "set", "zset", "stream"]
             .into_iter()
             .find(|known| name.eq_ignore_ascii_case(known.as_bytes()));
         Names { type_name: Some(known), ..self }

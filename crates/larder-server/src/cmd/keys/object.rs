@@ -47,7 +47,7 @@ pub(crate) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             &[
                 (
                     "ENCODING <key>",
-                    "The representation that Redis would choose: int, embstr, raw, listpack, hashtable or skiplist.",
+                    "The representation that Redis would choose: int, embstr, raw, listpack, hashtable …",
                 ),
                 ("REFCOUNT <key>", "1 if the key exists."),
             ],

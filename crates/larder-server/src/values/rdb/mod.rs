@@ -10,6 +10,7 @@ mod listpack;
 mod lists;
 mod sets;
 mod sorted_sets;
+mod streams;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,12 +25,15 @@ pub(crate) use sets::dump_set;
 use sets::{SET, SET_INTEGERS, SET_LISTPACK, read_set};
 pub(crate) use sorted_sets::dump_sorted_set;
 use sorted_sets::{SORTED_SET, SORTED_SET_LISTPACK, read_sorted_set};
+pub(crate) use streams::dump_stream;
+use streams::{STREAM, STREAM_BEFORE_7, STREAM_SINCE_7_2, read_stream};
 
 use super::hash::Hash;
 use super::large::{PartialValue, release};
 use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
+use super::stream::Stream;
 
 /// The version that is written: that of Redis 7.0, which all later ones read.
 const WRITTEN_VERSION: u16 = 10;
@@ -60,6 +64,8 @@ pub(crate) enum RdbError {
     Format,
     /// The value is longer than the limit.
     TooLong,
+    /// It is a stream with consumer groups.
+    Groups,
 }
 
 /// A value from a payload.
@@ -72,6 +78,7 @@ pub(crate) enum Restored {
     List(List),
     Set(Set),
     SortedSet(SortedSet),
+    Stream(Stream),
 }
 
 impl Restored {
@@ -170,6 +177,9 @@ fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Restored, RdbError>
         LIST | LIST_NODES => Restored::List(read_list(kind, &mut input, max_bytes)?),
         SORTED_SET | SORTED_SET_LISTPACK => {
             Restored::SortedSet(read_sorted_set(kind, &mut input, max_bytes)?)
+        }
+        STREAM_BEFORE_7 | STREAM | STREAM_SINCE_7_2 => {
+            Restored::Stream(read_stream(kind, &mut input, max_bytes)?)
         }
         _ => return Err(RdbError::Format),
     };
@@ -425,6 +435,7 @@ mod tests {
             Restored::List(list) => dump_list(&list),
             Restored::Set(set) => dump_set(&set),
             Restored::SortedSet(set) => dump_sorted_set(&set),
+            Restored::Stream(stream) => dump_stream(&stream),
         }
     }
 
