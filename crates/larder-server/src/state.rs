@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use larder_resp::Limits;
 use parking_lot::RwLock;
 
-use crate::client::{Client, Clients, Inbox, Message, Pause};
+use crate::client::{Client, Clients, Inbox, Message, Monitors, Pause};
 use crate::config::{Config, Password};
 use crate::db::Store;
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
-use crate::stats::Stats;
+use crate::stats::{SlowLog, Stats};
 use crate::values::large::Builds;
 
 /// The time of a script, unless changed: as in Redis, where other clients get errors after it.
@@ -45,6 +45,8 @@ pub(crate) struct ServerState {
     /// Whether the time for that is over: scripts that still run are ended.
     pub(crate) drain_is_over: AtomicBool,
     pub(crate) pause: Pause,
+    pub(crate) monitors: Arc<Monitors>,
+    pub(crate) slow_log: SlowLog,
     /// The values that commands build.
     pub(crate) building: Builds,
     #[cfg(feature = "scripts")]
@@ -82,6 +84,8 @@ impl ServerState {
             draining: AtomicBool::new(false),
             drain_is_over: AtomicBool::new(false),
             pause: Pause::new(),
+            monitors: Arc::default(),
+            slow_log: SlowLog::default(),
             building: Builds::default(),
             #[cfg(feature = "scripts")]
             scripts: ScriptCache::default(),
@@ -173,6 +177,13 @@ impl ServerState {
         self.idle_timeout_secs.store(secs, Ordering::Relaxed);
         // The threads set their timers.
         self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
+    }
+
+    /// Sets from how many microseconds on a command is logged as slow; a negative number logs nothing. Commands that may take
+    /// that long are all measured from now on.
+    pub(crate) fn set_slow_log_threshold(&self, micros: i64) {
+        self.slow_log.set_threshold_micros(micros);
+        self.stats.measure_always(|spec| self.slow_log.may_log(spec));
     }
 
     /// The number of scripts that are kept, and their bytes.

@@ -18,6 +18,7 @@
 //! - `lists`: lists, compared with a real Redis;
 //! - `load`: thousands of connections, clients that never read or send half of a request, and memory that stays bounded;
 //! - `memory`: capacity, eviction, statistics, scans, a keyspace that outlives its server;
+//! - `monitoring`: slow commands and monitors, compared with a real Redis;
 //! - `notifications`: events of keys;
 //! - `pairs`: random requests in which two features take effect together;
 //! - `protocol`: framing, limits, pipelines, HTTP;
@@ -56,6 +57,7 @@ mod large_values;
 mod lists;
 mod load;
 mod memory;
+mod monitoring;
 mod notifications;
 mod pairs;
 mod protocol;

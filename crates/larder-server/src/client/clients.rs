@@ -65,6 +65,8 @@ pub(crate) struct Client {
     mailbox: Mailbox,
     /// Whether it waits for members of keys.
     is_waiting: AtomicBool,
+    /// Whether it monitors the server.
+    is_monitor: AtomicBool,
     /// Whether the connection has to be closed.
     closing: AtomicBool,
     /// Whether it was closed, and executes nothing more.
@@ -179,6 +181,11 @@ impl Client {
         self.is_waiting.store(is_waiting, Ordering::Relaxed);
     }
 
+    /// Sets whether it monitors the server.
+    pub(super) fn set_monitor(&self, is_monitor: bool) {
+        self.is_monitor.store(is_monitor, Ordering::Relaxed);
+    }
+
     /// What the connection has waited for is there: it gets a turn.
     pub(crate) fn wake(self: &Arc<Self>) {
         self.clients.inboxes[self.thread()].send(Message::Served(Arc::clone(self)));
@@ -267,6 +274,11 @@ impl Client {
         self.subscriptions() != [0; 3]
     }
 
+    /// Whether it waits for messages: a subscriber, or a monitor.
+    pub(crate) fn waits_for_messages(&self) -> bool {
+        self.is_subscriber() || self.is_monitor.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn names(&self) -> Names {
         self.names.lock().clone()
     }
@@ -281,6 +293,7 @@ impl Client {
     /// The letters of Redis for what the connection is.
     fn flags(&self) -> String {
         let flags = [
+            (self.is_monitor.load(Ordering::Relaxed), 'O'),
             (self.is_subscriber(), 'P'),
             (self.queued_commands.load(Ordering::Relaxed) >= 0, 'x'),
             (self.is_waiting.load(Ordering::Relaxed), 'b'),
@@ -392,6 +405,7 @@ impl Clients {
             buffered_bytes: AtomicU64::new(0),
             mailbox: Mailbox::new(),
             is_waiting: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });

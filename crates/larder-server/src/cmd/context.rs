@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
@@ -9,11 +10,12 @@ use larder_resp::{Args, Encoder};
 use super::error::CommandError;
 use super::queue::Transaction;
 use super::session::Session;
+use crate::client::{Executor, monitor_line};
 use crate::db::{Database, HeldLocks, LockedKeys};
 use crate::observers::{Notice, Origin};
 use crate::spec::{CommandSpec, Flags};
 use crate::state::ServerState;
-use crate::stats::{CommandCounters, Counts};
+use crate::stats::{CommandCounters, Counts, LoggedRequest, SlowCommand};
 use crate::values::large::{self, LARGE_BYTES};
 
 /// The result of a command: `Ok` if it has written its reply, else the error to reply with.
@@ -154,6 +156,32 @@ impl<'a> Context<'a> {
     /// Whether a script executes the command.
     pub(super) fn is_script(&self) -> bool {
         self.held.is_some_and(|held| held.deferred().is_some())
+    }
+
+    /// Logs a command as slow.
+    #[cold]
+    pub(super) fn log_slow(&self, request: LoggedRequest, time: Duration) {
+        let client = &self.session.client;
+        self.state.slow_log.push(SlowCommand {
+            request,
+            ended: self.state.store.unix_time(),
+            time,
+            address: client.address().to_owned(),
+            client_name: client.names().name,
+        });
+    }
+
+    /// Tells monitors, if there are any, of a command of this connection.
+    pub(super) fn show_monitors(&self, spec: &CommandSpec, args: Args<'_>) {
+        if self.state.monitors.are_there() && spec.is_shown(args) {
+            let line = || self.monitor_line(Executor::Client(&self.session.client), spec, args);
+            self.state.monitors.post(args.iter().map(<[u8]>::len).sum(), line);
+        }
+    }
+
+    /// The line of a command for monitors.
+    pub(super) fn monitor_line(&self, executor: Executor<'_>, spec: &CommandSpec, args: Args<'_>) -> String {
+        monitor_line(self.state.store.unix_time(), self.session.database(), executor, spec, args)
     }
 
     /// Makes `EXEC` fail, if the connection is in a transaction.

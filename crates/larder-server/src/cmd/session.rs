@@ -13,7 +13,7 @@ use larder_resp::Protocol;
 use super::queue::Transaction;
 use super::slices::LongCommand;
 use super::tracking::Tracking;
-use crate::client::{Client, Names};
+use crate::client::{Client, Monitoring, Names};
 use crate::observers::{Subscriptions, Watches};
 use crate::spec::CommandSpec;
 use crate::system::Moment;
@@ -67,6 +67,10 @@ pub(crate) struct Session {
     subscriptions: Option<Box<Subscriptions>>,
     /// How the connection tracks keys, if it does.
     tracking: Option<Box<Tracking>>,
+    /// Set while it monitors the server.
+    monitoring: Option<Monitoring>,
+    /// Whether others monitor the server, so that they are told of each command.
+    is_monitored: bool,
     replies: Replies,
     /// Whether the present command gets no reply. It writes one all the same, which is cut off: a command must not do anything
     /// else because nobody listens.
@@ -98,6 +102,8 @@ impl Session {
             watches: None,
             subscriptions: None,
             tracking: None,
+            monitoring: None,
+            is_monitored: false,
             replies: Replies::On,
             is_muted: false,
             is_limited: false,
@@ -116,7 +122,8 @@ impl Session {
         self.is_special = self.transaction.is_some()
             || self.receives_messages()
             || self.replies != Replies::On
-            || self.is_limited;
+            || self.is_limited
+            || self.is_monitored;
     }
 
     /// Whether commands that may need memory are refused if it is used up.
@@ -132,6 +139,23 @@ impl Session {
         }
     }
 
+    pub(crate) fn set_monitored(&mut self, is_monitored: bool) {
+        if self.is_monitored != is_monitored {
+            self.is_monitored = is_monitored;
+            self.update_special();
+        }
+    }
+
+    /// Whether it monitors the server.
+    pub(crate) fn is_monitor(&self) -> bool {
+        self.monitoring.is_some()
+    }
+
+    pub(crate) fn set_monitoring(&mut self, monitoring: Option<Monitoring>) {
+        self.monitoring = monitoring;
+        self.update_special();
+    }
+
     /// Which commands get replies.
     pub(crate) fn replies(&self) -> Replies {
         self.replies
@@ -144,7 +168,7 @@ impl Session {
 
     /// Whether messages of other connections must be in order with the replies.
     pub(crate) fn receives_messages(&self) -> bool {
-        self.subscriptions.is_some() || self.tracking.is_some()
+        self.subscriptions.is_some() || self.tracking.is_some() || self.monitoring.is_some()
     }
 
     /// Until when the present command waits for others, if it does.

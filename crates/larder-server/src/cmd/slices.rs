@@ -4,10 +4,11 @@
 //! A command begins with [`begin`], which leaves its work in the session. The connection runs a slice in each of its turns,
 //! and the next request after the last one. A transaction and a script, which hold locks, [`finish`] the work at once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{CommandError, Context, Outcome};
 use crate::db::Database;
+use crate::stats::LoggedRequest;
 use crate::system::Moment;
 
 /// Entries that are visited in one slice: a fraction of a millisecond.
@@ -47,16 +48,39 @@ pub(crate) struct LongCommand {
     work: Box<dyn SlicedWork>,
     /// Whether the command gets no reply.
     pub(super) is_muted: bool,
-    /// How long the command has taken so far, if it is measured.
-    pub(super) time: Option<Duration>,
+    /// Set if it is measured.
+    pub(super) measured: Option<Measured>,
     /// Bytes of large values that are not in the store any more.
     removed_bytes: usize,
+}
+
+/// How long a command has taken so far, and for whom that is measured.
+pub(super) struct Measured {
+    /// Without the time in which it waited.
+    pub(super) time: Duration,
+    /// Whether it is recorded in the statistics of commands.
+    pub(super) is_recorded: bool,
+    /// What the slow log shows, if it may be logged.
+    pub(super) request: Option<LoggedRequest>,
+}
+
+impl Measured {
+    /// The command has ended.
+    fn end(self, cx: &Context<'_>) {
+        if let Some(spec) = cx.session.last_command.filter(|_| self.is_recorded) {
+            cx.counters(spec).record(self.time);
+        }
+        if let Some(request) = self.request.filter(|_| cx.state.slow_log.is_slow(self.time)) {
+            cx.log_slow(request, self.time);
+        }
+    }
 }
 
 impl LongCommand {
     /// The memory that it holds beside entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.work.bytes() + self.removed_bytes
+        let request = self.measured.as_ref().and_then(|measured| measured.request.as_ref());
+        self.work.bytes() + self.removed_bytes + request.map_or(0, LoggedRequest::bytes)
     }
 
     /// Until when it waits for others, if it does.
@@ -80,7 +104,7 @@ impl LongCommand {
 
 /// Begins the work of a command, which replies at its end.
 pub(super) fn begin(cx: &mut Context<'_>, work: impl SlicedWork) -> Outcome {
-    let command = LongCommand { work: Box::new(work), is_muted: false, time: None, removed_bytes: 0 };
+    let command = LongCommand { work: Box::new(work), is_muted: false, measured: None, removed_bytes: 0 };
     cx.session.long_command = Some(Box::new(command));
     Ok(())
 }
@@ -89,7 +113,7 @@ pub(super) fn begin(cx: &mut Context<'_>, work: impl SlicedWork) -> Outcome {
 pub(crate) fn run_slice(cx: &mut Context<'_>, mut command: Box<LongCommand>) -> bool {
     let start = cx.out.len();
     let counters = cx.session.last_command.map(|spec| cx.counters(spec));
-    let started = command.time.map(|_| Instant::now());
+    let started = command.measured.as_ref().map(|_| Moment::now());
     if cx.held.is_none() {
         cx.session.reply_start = start;
     }
@@ -99,9 +123,11 @@ pub(crate) fn run_slice(cx: &mut Context<'_>, mut command: Box<LongCommand>) -> 
             cx.reply_error(start, &error);
             true
         });
-    if let Some((time, started)) = command.time.as_mut().zip(started) {
-        *time += started.elapsed();
-        counters.filter(|_| ended).into_iter().for_each(|counters| counters.record(*time));
+    if let Some((measured, started)) = command.measured.as_mut().zip(started) {
+        measured.time += started.elapsed();
+        if ended {
+            command.measured.take().into_iter().for_each(|measured| measured.end(cx));
+        }
     }
     if !ended {
         cx.session.long_command = Some(command);

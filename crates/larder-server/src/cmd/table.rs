@@ -2,7 +2,7 @@
 
 use larder_resp::Args;
 
-use super::admin::{command, config, function, server};
+use super::admin::{command, config, function, monitor, server, slowlog};
 use super::atomic::{script, transaction};
 use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
@@ -18,14 +18,14 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 208;
+const COUNT: usize = 210;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
 static ROWS: [(Run, CommandSpec); COUNT] = [
     (edit::append, C::new("append", 3, "2.0.0", "Appends to a value; creates it if needed.").writes_string().fast().one_key().access(Access::INSERTED)),
     (cluster::accept_slots, C::new("asking", 1, "3.0.0", "Accepts the next request for a slot that moves; slots never do.").connection().fast()),
-    (handshake::auth, C::new("auth", -2, "1.0.0", "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
+    (handshake::auth, C::new("auth", -2, "1.0.0", "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script().hides(handshake::is_secret_of_auth)),
     (bits::bitcount, C::new("bitcount", -2, "2.6.0", "Counts the bits that are set.").reads_string().bitmap().one_key()),
     (bitfield::bitfield, C::new("bitfield", -2, "3.2.0", "Reads and changes integers of any width in a string.").writes_string().bitmap().one_key().event("setbit")),
     (bitfield::bitfield_ro, C::new("bitfield_ro", -2, "6.0.0", "Reads integers of any width in a string.").reads_string().bitmap().fast().one_key()),
@@ -39,10 +39,10 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (blocking::bzmpop, C::new("bzmpop", -5, "7.0.0", "ZMPOP that waits for members.").updates_zset().flag(Flags::BLOCKS).numkeys(2).access(Access::TAKEN)),
     (blocking::bzpopmax, C::new("bzpopmax", -3, "5.0.0", "Takes the member with the highest score, and waits for one.").updates_zset().fast().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
     (blocking::bzpopmin, C::new("bzpopmin", -3, "5.0.0", "Takes the member with the lowest score, and waits for one.").updates_zset().fast().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
-    (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script().flag(Flags::NOT_PAUSED).flag(Flags::KEEPS_CACHING).flag(Flags::SETS_REPLIES).subcommands(&["caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch", "pause", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock", "unpause"])),
+    (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script().flag(Flags::NOT_PAUSED).flag(Flags::KEEPS_CACHING).flag(Flags::SETS_REPLIES).subcommands(&["caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch", "pause", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock", "unpause"]).admin_subcommands(&["kill", "list", "no-evict", "pause", "unblock", "unpause"])),
     (cluster::cluster, C::new("cluster", -2, "3.0.0", "Describes the cluster: this server, which owns all slots.").cluster().flag(Flags::ANY_KEYS).subcommands(&["countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "myid", "myshardid", "nodes", "shards", "slots"])),
     (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().loading().subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])),
-    (config::config, C::new("config", -2, "2.0.0", "Reads and changes settings.").server().flag(Flags::NO_MULTI).no_script().subcommands(&["get", "help", "resetstat", "set"])),
+    (config::config, C::new("config", -2, "2.0.0", "Reads and changes settings.").server().flag(Flags::NO_MULTI).no_script().subcommands(&["get", "help", "resetstat", "set"]).admin_subcommands(&["get", "resetstat", "set"]).hides(config::is_secret)),
     (rename::copy, C::new("copy", -3, "6.2.0", "Copies a value and its deadline to another key.").writes_key().flag(Flags::DENYOOM).keys(1, 2, 1).flag(Flags::ANY_KEYS).accesses(Access::READ, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("copy_to")),
     (server::dbsize, C::new("dbsize", 1, "1.0.0", "Returns the number of keys in the database.").server().fast().flag(Flags::READONLY).flag(Flags::ANY_KEYS)),
     (counter::decr, C::new("decr", 2, "1.0.0", "Subtracts one from an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
@@ -71,7 +71,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (get::getrange, C::new("getrange", 4, "2.4.0", "Returns part of a value.").reads_string().one_key()),
     (strings_set::getset, C::new("getset", 3, "1.0.0", "Stores a value and returns the former value.").writes_string().fast().one_key().event("set")),
     (hash::edit::hdel, C::new("hdel", -3, "2.0.0", "Removes fields from a hash.").updates_hash().fast().one_key().access(Access::REDUCED)),
-    (handshake::hello, C::new("hello", -1, "6.0.0", "Chooses the protocol version; may authenticate and name the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script()),
+    (handshake::hello, C::new("hello", -1, "6.0.0", "Chooses the protocol version; may authenticate and name the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script().hides(handshake::is_secret_of_hello)),
     (hash::read::hexists, C::new("hexists", 3, "2.0.0", "Returns whether a hash has a field.").reads_hash().fast().one_key().access(Access::EXAMINED)),
     (hash::expire::hexpire, C::new("hexpire", -6, "7.4.0", "Sets the time to live of fields in seconds.").updates_hash().fast().one_key().access(Access::UPDATED)),
     (hash::expire::hexpireat, C::new("hexpireat", -6, "7.4.0", "Sets the deadlines of fields in seconds of Unix time.").updates_hash().fast().one_key().access(Access::UPDATED)),
@@ -119,6 +119,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (list::edit::ltrim, C::new("ltrim", 4, "1.0.0", "Removes all elements but these.").updates_list().one_key().access(Access::REDUCED)),
     (object::memory, C::new("memory", -2, "4.0.0", "Returns the memory that an entry needs.").server().flag(Flags::ANY_KEYS).access(Access::EXAMINED).subcommands(&["help", "usage"]).keyed_subcommands(&["usage"])),
     (multi_key::mget, C::new("mget", -2, "1.0.0", "Returns several values.").reads_string().fast().keys(1, -1, 1)),
+    (monitor::monitor, C::new("monitor", 1, "1.0.0", "Shows all commands that the server executes.").server().loading().no_script().flag(Flags::ADMIN).flag(Flags::DANGEROUS).flag(Flags::TAKES_MAIL)),
     (rename::move_key, C::new("move", 3, "1.0.0", "Moves a key to another database.").writes_key().fast().one_key().flag(Flags::ANY_KEYS).event("move_to").removal_event("move_from")),
     (multi_key::mset, C::new("mset", -3, "1.0.1", "Stores several values.").writes_string().keys(1, -1, 2).access(Access::REPLACED).event("set")),
     (multi_key::msetnx, C::new("msetnx", -3, "1.0.1", "Stores several values if none of the keys exists.").writes_string().keys(1, -1, 2).access(Access::CREATED).event("set")),
@@ -167,6 +168,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (set::combine::sintercard, C::new("sintercard", -3, "7.0.0", "Counts the members that are in all sets.").reads_set().numkeys(1)),
     (set::combine::sinterstore, C::new("sinterstore", -3, "1.0.0", "Stores the members that are in all sets.").writes_set().keys(1, -1, 1).accesses(Access::UPDATED, Access::READ)),
     (set::read::sismember, C::new("sismember", 3, "1.0.0", "Returns whether a set has a member.").reads_set().fast().one_key().access(Access::EXAMINED)),
+    (slowlog::slowlog, C::new("slowlog", -2, "2.2.12", "Shows the commands that took long.").server().subcommands(&["get", "help", "len", "reset"]).admin_subcommands(&["get", "len", "reset"])),
     (set::read::smembers, C::new("smembers", 2, "1.0.0", "Returns all members.").reads_set().one_key()),
     (set::read::smismember, C::new("smismember", -3, "6.2.0", "Returns which of these are members.").reads_set().fast().one_key()),
     (set::edit::smove, C::new("smove", 4, "1.0.0", "Moves a member to another set.").updates_set().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),

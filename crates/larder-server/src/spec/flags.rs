@@ -60,11 +60,14 @@ impl Flags {
     pub(crate) const MAY_REPLACE: Flags = Flags(1 << 28);
     /// May wait for members of its keys.
     pub(crate) const BLOCKS: Flags = Flags(1 << 29);
+    /// Administers the server: monitors are not told of it.
+    pub(crate) const ADMIN: Flags = Flags(1 << 30);
 
-    const NAMES: [(Flags, &'static str); 10] = [
+    const NAMES: [(Flags, &'static str); 11] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
+        (Flags::ADMIN, "admin"),
         (Flags::LOADING, "loading"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),

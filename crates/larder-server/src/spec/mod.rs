@@ -36,6 +36,10 @@ pub struct CommandSpec {
     pub(crate) subcommands: &'static [&'static str],
     /// Those whose first argument is a key.
     keyed_subcommands: &'static [&'static str],
+    /// Those that administer the server: monitors are not told of them.
+    admin_subcommands: &'static [&'static str],
+    /// Whether the argument at an index of a request is a secret; `None` if no argument is.
+    is_secret: Option<fn(Args<'_>, usize) -> bool>,
     /// The event that is published when it stores or edits a value.
     pub(crate) event: &'static str,
     /// The event that is published when it removes one.
@@ -65,6 +69,8 @@ impl CommandSpec {
             access: [None; 2],
             subcommands: &[],
             keyed_subcommands: &[],
+            admin_subcommands: &[],
+            is_secret: None,
             event: name,
             removal_event: "del",
             index: 0,
@@ -334,6 +340,18 @@ impl CommandSpec {
         self
     }
 
+    /// These subcommands administer the server.
+    pub(crate) const fn admin_subcommands(mut self, names: &'static [&'static str]) -> Self {
+        self.admin_subcommands = names;
+        self
+    }
+
+    /// Some of its arguments are secrets: monitors and the slow log do not show them.
+    pub(crate) const fn hides(mut self, is_secret: fn(Args<'_>, usize) -> bool) -> Self {
+        self.is_secret = Some(is_secret);
+        self
+    }
+
     /// The event of a value that it stores or edits, if that is not its name.
     pub(crate) const fn event(mut self, event: &'static str) -> Self {
         self.event = event;
@@ -362,6 +380,27 @@ impl CommandSpec {
         let has_key =
             self.keyed_subcommands.iter().any(|name| subcommand.eq_ignore_ascii_case(name.as_bytes()));
         request.get(2).filter(|_| has_key)
+    }
+
+    /// Whether monitors are told of a request.
+    pub(crate) fn is_shown(&self, request: Args<'_>) -> bool {
+        let is_admin = |word: &[u8]| {
+            self.admin_subcommands.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        !self.is(Flags::ADMIN) && !request.get(1).is_some_and(is_admin)
+    }
+
+    /// What monitors and the slow log show of the argument `arg` at `index` of a request.
+    pub(crate) fn shown_argument<'a>(&self, request: Args<'_>, index: usize, arg: &'a [u8]) -> &'a [u8] {
+        match self.is_secret {
+            Some(is_secret) if is_secret(request, index) => b"(redacted)",
+            _ => arg,
+        }
+    }
+
+    /// Whether a call may take long, whatever its arguments are.
+    pub(crate) fn may_be_slow(&self) -> bool {
+        !self.is(Flags::FAST) && !self.is(Flags::SHORT) && self.group != "string"
     }
 
     /// What it does with the key at `index` of its keys. Without a request it is the most that it may do.

@@ -2,7 +2,7 @@
 //!
 //! To read a clock twice costs more than the rest of what a short command is charged here. So the time is measured of
 //! the first calls of a command on a thread, and of one call of 64 after those: the total is an estimate from the
-//! measured mean.
+//! measured mean. Of commands that may be slow, the slow log needs the time of all calls.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub(crate) struct CommandCounters {
     pub(crate) rejected: OwnCounter,
     /// Calls that were answered with an error, refused or not.
     pub(crate) errors: OwnCounter,
-    /// Until so many calls, all are measured.
+    /// Until so many calls, all are measured. [`u64::MAX`] if all calls are.
     all_measured: AtomicU64,
     /// The times of the measured calls. It takes kilobytes, so a command has it from its first call on.
     times: OnceLock<Histogram>,
@@ -48,7 +48,15 @@ impl CommandCounters {
 
     /// The next calls are all measured, as the first ones.
     fn restart_measuring(&self) {
-        self.all_measured.store(self.calls.get() + ALL_MEASURED, Ordering::Relaxed);
+        if self.all_measured.load(Ordering::Relaxed) != u64::MAX {
+            self.measure_always(false);
+        }
+    }
+
+    /// Sets whether the next calls are all measured, or only the first ones of them.
+    pub(crate) fn measure_always(&self, is_always: bool) {
+        let until = if is_always { u64::MAX } else { self.calls.get() + ALL_MEASURED };
+        self.all_measured.store(until, Ordering::Relaxed);
     }
 
     /// Counts a call. Returns whether its time is to be measured.
@@ -193,5 +201,8 @@ mod tests {
         assert_eq!(counters.calls.get(), ALL_MEASURED + 10 * MEASURED_EVERY);
         counters.restart_measuring();
         assert_eq!(measured(ALL_MEASURED), ALL_MEASURED);
+        counters.measure_always(true);
+        counters.restart_measuring();
+        assert_eq!(measured(10 * ALL_MEASURED), 10 * ALL_MEASURED);
     }
 }

@@ -3,6 +3,7 @@
 mod commands;
 mod counts;
 mod rates;
+mod slow_log;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) use commands::{CommandCounters, CommandTotals};
 pub(crate) use counts::Counts;
 use counts::OwnCounter;
 use rates::{Rates, Samples};
+pub(crate) use slow_log::{LoggedRequest, SlowCommand, SlowLog};
 
 /// The most keys in [`ServerStats::top_keys`].
 pub const MAX_TOP_KEYS: usize = 10;
@@ -221,6 +223,14 @@ impl Stats {
         *self.baseline.lock() = self.totals(engine);
         self.error_prefixes.lock().clear();
         self.command_stats.reset(self.each_command());
+    }
+
+    /// From now on all calls of these commands are measured, and some of the calls of the others.
+    pub(crate) fn measure_always(&self, is_always: impl Fn(&CommandSpec) -> bool) {
+        for thread in &self.threads {
+            let commands = self.specs.iter().zip(&thread.each_command);
+            commands.for_each(|(spec, counters)| counters.measure_always(is_always(spec)));
+        }
     }
 
     /// The totals of every command since the last [`reset`](Self::reset), in the order of the table.

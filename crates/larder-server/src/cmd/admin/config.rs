@@ -46,6 +46,8 @@ enum Update {
     LatencyTracking(bool),
     Percentiles(Vec<f64>),
     MaxBulkBytes(usize),
+    SlowLogThreshold(i64),
+    SlowLogEntries(usize),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -58,7 +60,7 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 33] = [
+static SETTINGS: [Setting; 35] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
@@ -112,6 +114,16 @@ static SETTINGS: [Setting; 33] = [
     Setting { name: "requirepass", get: ServerState::password_text, set: Some(requirepass) },
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
     Setting::fixed("slave-read-only", |_| "yes".to_owned()),
+    Setting {
+        name: "slowlog-log-slower-than",
+        get: |state| state.slow_log.threshold_micros().to_string(),
+        set: Some(slow_log_threshold),
+    },
+    Setting {
+        name: "slowlog-max-len",
+        get: |state| state.slow_log.max_entries().to_string(),
+        set: Some(slow_log_entries),
+    },
     Setting::fixed("tcp-keepalive", |state| state.config.tcp_keepalive_secs.to_string()),
     Setting {
         name: "tracking-table-max-keys",
@@ -147,6 +159,16 @@ static SETTINGS: [Setting; 33] = [
         set: Some(|value| accept_only(value, b"64")),
     },
 ];
+
+/// Settings that are secrets, also of Redis: who sends one that is unknown here may use it elsewhere.
+const SECRETS: [&str; 5] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// The value of a setting that is a secret.
+pub(crate) fn is_secret(args: Args<'_>, index: usize) -> bool {
+    let is_value = index >= 3 && index % 2 == 1 && args[1].eq_ignore_ascii_case(b"SET");
+    is_value && SECRETS.iter().any(|name| args[index - 1].eq_ignore_ascii_case(name.as_bytes()))
+}
 
 pub(crate) fn config(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let subcommand = &args[1];
@@ -232,6 +254,8 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             }
             Update::LatencyTracking(is_tracking) => cx.state.stats.command_stats.set_tracking(is_tracking),
             Update::Percentiles(list) => cx.state.stats.command_stats.set_percentiles(list),
+            Update::SlowLogThreshold(micros) => cx.state.set_slow_log_threshold(micros),
+            Update::SlowLogEntries(entries) => cx.state.slow_log.set_max_entries(entries),
             Update::MaxBulkBytes(bytes) => cx.state.set_max_bulk_bytes(bytes),
             Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
@@ -318,6 +342,21 @@ fn script_limit(value: &[u8]) -> Result<Update, &'static str> {
     let ms = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
     let ms = u64::try_from(ms).map_err(|_| "argument must be between 0 and 9223372036854775807 inclusive")?;
     Ok(Update::ScriptLimitMs(ms))
+}
+
+fn slow_log_threshold(value: &[u8]) -> Result<Update, &'static str> {
+    let micros = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    match micros {
+        -1.. => Ok(Update::SlowLogThreshold(micros)),
+        _ => Err("argument must be between -1 and 9223372036854775807 inclusive"),
+    }
+}
+
+fn slow_log_entries(value: &[u8]) -> Result<Update, &'static str> {
+    let entries = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    let entries = usize::try_from(entries)
+        .map_err(|_| "argument must be between 0 and 9223372036854775807 inclusive")?;
+    Ok(Update::SlowLogEntries(entries))
 }
 
 fn notify_keyspace_events(value: &[u8]) -> Result<Update, &'static str> {

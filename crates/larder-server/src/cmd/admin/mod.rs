@@ -4,4 +4,6 @@ pub(crate) mod command;
 pub(crate) mod config;
 pub(crate) mod function;
 pub(crate) mod info;
+pub(crate) mod monitor;
 pub(crate) mod server;
+pub(crate) mod slowlog;

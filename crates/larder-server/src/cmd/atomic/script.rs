@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use larder_resp::{Args, Encoder, Protocol};
 
+use crate::client::{Executor, Monitors};
 use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::dispatch::{answer, call};
 use crate::cmd::error::reason_left_out;
@@ -171,7 +172,7 @@ impl<'a> Request<'a> {
             };
             let held = locks;
             let locks = UndoableLocks::new(locks);
-            let Finished { ended, abort, reads, error } = self.run_once(cx, &locks, locks_all);
+            let Finished { ended, abort, reads, error, mut shown } = self.run_once(cx, &locks, locks_all);
             if abort == Some(Abort::OtherKeys) {
                 locks.undo();
                 cx.out.truncate(start);
@@ -179,6 +180,7 @@ impl<'a> Request<'a> {
                 self.script.set_uses_other_keys();
                 continue;
             }
+            shown.post(&cx.state.monitors);
             let failure = self.error(cx, ended, abort, &locks);
             if let Some(text) = &failure {
                 cx.out.truncate(start);
@@ -269,18 +271,20 @@ impl<'a> Request<'a> {
             abort: None,
             reads: Vec::new(),
             error: ScriptError::default(),
+            shown: Shown::default(),
         };
         let arguments = self.args.skip(FIRST_KEY + self.keys).iter();
         let ended = script::run(&mut run, self.script, self.keys(), arguments);
         let (abort, reads) = (run.abort.take(), std::mem::take(&mut run.reads));
         let error = std::mem::take(&mut run.error);
+        let shown = std::mem::take(&mut run.shown);
         drop(run);
         cx.session.replace_reply_protocol(client_protocol);
         cx.session.last_command = command;
         if cx.session.database() != database {
             cx.session.select(database);
         }
-        Finished { ended, abort, reads, error }
+        Finished { ended, abort, reads, error, shown }
     }
 }
 
@@ -291,6 +295,7 @@ struct Finished {
     /// The names of the keys that it has read, if the connection tracks keys.
     reads: Vec<Box<[u8]>>,
     error: ScriptError,
+    shown: Shown,
 }
 
 /// The error that a script replies with, if it does.
@@ -300,6 +305,35 @@ struct ScriptError {
     text: Option<Vec<u8>>,
     /// Whether it was counted as that of a command.
     is_counted: bool,
+}
+
+/// The commands of a run that monitors are told of at its end: one that starts again is not shown twice, unless it has more
+/// lines than are kept.
+#[derive(Default)]
+struct Shown {
+    lines: Vec<String>,
+    bytes: usize,
+}
+
+/// The lines that are kept for monitors.
+const MAX_SHOWN_BYTES: usize = 256 << 10;
+
+impl Shown {
+    fn push(&mut self, cx: &Context<'_>, spec: &CommandSpec, args: Args<'_>) {
+        if cx.state.monitors.are_there() && spec.is_shown(args) {
+            let line = cx.monitor_line(Executor::Script, spec, args);
+            self.bytes += line.len();
+            self.lines.push(line);
+            if self.bytes > MAX_SHOWN_BYTES {
+                self.post(&cx.state.monitors);
+            }
+        }
+    }
+
+    fn post(&mut self, monitors: &Monitors) {
+        self.bytes = 0;
+        self.lines.drain(..).for_each(|line| monitors.post(line.len(), || line.clone()));
+    }
 }
 
 /// The first word of an error, as Redis finds it.
@@ -335,6 +369,7 @@ struct Run<'a> {
     /// The names of the keys that were read, if the connection tracks keys.
     reads: Vec<Box<[u8]>>,
     error: ScriptError,
+    shown: Shown,
 }
 
 impl Run<'_> {
@@ -411,6 +446,7 @@ impl Host for Run<'_> {
             slices::finish(cx);
             Ok(())
         });
+        self.shown.push(&self.cx, spec, args);
         self.record_reads(spec, args);
         read(&self.cx.out[start..]);
         self.cx.out.truncate(start);

@@ -75,6 +75,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
             slices::finish(cx);
             Ok(())
         });
+        cx.show_monitors(spec, args);
         // A later command of this transaction may change what this one has read.
         cx.track(spec, args);
     }

@@ -47,6 +47,7 @@ pub(crate) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.watches = None;
     cx.session.set_subscriptions(None);
     cx.session.set_tracking(None);
+    cx.session.set_monitoring(None);
     // `CLIENT REPLY SKIP` holds for `RESET`, too.
     cx.session.is_muted &= cx.session.replies() == Replies::On;
     cx.session.set_replies(Replies::On);

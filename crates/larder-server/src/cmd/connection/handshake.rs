@@ -24,6 +24,17 @@ pub(crate) fn auth(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.ok()
 }
 
+/// All arguments of `AUTH` are secrets.
+pub(crate) fn is_secret_of_auth(_: Args<'_>, index: usize) -> bool {
+    index > 0
+}
+
+/// The user and the password after the option `AUTH` are secrets, as in Redis.
+pub(crate) fn is_secret_of_hello(args: Args<'_>, index: usize) -> bool {
+    let is_auth = |at: usize| at >= 2 && args.get(at).is_some_and(|word| word.eq_ignore_ascii_case(b"AUTH"));
+    is_auth(index.saturating_sub(1)) || is_auth(index.saturating_sub(2))
+}
+
 pub(crate) fn hello(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let protocol = match args.get(1) {
         Some(version) => requested_protocol(version)?,

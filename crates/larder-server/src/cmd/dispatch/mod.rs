@@ -5,21 +5,24 @@ mod memory;
 pub(super) mod pause;
 mod special;
 
-use std::time::Instant;
-
 use larder_resp::Args;
 
 use super::blocking::serve::serve_ready;
+use super::slices::Measured;
 use super::table::{self, Command};
 use super::{CommandError, Context, Outcome};
 use crate::observers::has_ready;
 use crate::spec::{CommandSpec, Flags};
+use crate::stats::LoggedRequest;
+use crate::system::Moment;
+
+/// The most arguments of a request that takes about as long as any other one.
+const MAX_SHORT_ARGS: usize = 8;
 
 /// Whether a request takes about as long as any other one: replies of other connections may wait for it.
 #[inline]
 pub(crate) fn is_short(args: Args<'_>) -> bool {
-    const MAX_ARGS: usize = 8;
-    (1..=MAX_ARGS).contains(&args.len())
+    (1..=MAX_SHORT_ARGS).contains(&args.len())
         && table::find(&args[0]).is_some_and(|(spec, _)| spec.is(Flags::FAST) || spec.is(Flags::SHORT))
 }
 
@@ -86,24 +89,38 @@ fn check(spec: &CommandSpec, cx: &Context<'_>, args: Args<'_>) -> Outcome {
 #[inline]
 pub(super) fn call(command: &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (spec, run) = command;
-    match cx.counters(spec).begin() {
-        false => run(cx, args),
-        true => call_measured(command, cx, args),
+    // The slow log needs the time of a command with many arguments.
+    match (cx.counters(spec).begin(), args.len() > MAX_SHORT_ARGS) {
+        (false, false) => run(cx, args),
+        (is_recorded, _) => call_measured(command, cx, args, is_recorded),
     }
 }
 
 #[cold]
-fn call_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    if !cx.state.stats.command_stats.is_tracking() {
+fn call_measured((spec, run): &Command, cx: &mut Context<'_>, args: Args<'_>, is_recorded: bool) -> Outcome {
+    let is_recorded = is_recorded && cx.state.stats.command_stats.is_tracking();
+    // The commands of a transaction are logged, and not the whole.
+    let may_be_logged = cx.state.slow_log.is_used() && !spec.is(Flags::EXECUTES_QUEUE);
+    if !is_recorded && !may_be_logged {
         return run(cx, args);
     }
-    let started = Instant::now();
+    let started = Moment::now();
     let outcome = run(cx, args);
     let time = started.elapsed();
     match &mut cx.session.long_command {
         // Its slices are added.
-        Some(command) => command.time = Some(time),
-        None => cx.counters(spec).record(time),
+        Some(command) => {
+            let request = may_be_logged.then(|| LoggedRequest::new(spec, args));
+            command.measured = Some(Measured { time, is_recorded, request });
+        }
+        None => {
+            if is_recorded {
+                cx.counters(spec).record(time);
+            }
+            if may_be_logged && cx.state.slow_log.is_slow(time) {
+                cx.log_slow(LoggedRequest::new(spec, args), time);
+            }
+        }
     }
     outcome
 }

@@ -8,6 +8,7 @@
 use larder_resp::Args;
 
 use super::{answer, call, check, memory, refuse, serves};
+use crate::cmd::admin::monitor;
 use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::connection::{client, pubsub};
 use crate::cmd::session::Replies;
@@ -73,7 +74,15 @@ fn admit(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
     if cx.session.transaction().is_some() && !spec.is(Flags::NOT_QUEUED) {
         return answer_after_mail(cx, Some(spec), |cx| enqueue(cx, spec, args));
     }
+    // What a script executes is shown after it.
+    let is_script = spec.is(Flags::RUNS_BODY) || spec.is(Flags::RUNS_DIGEST);
+    if is_script {
+        cx.show_monitors(spec, args);
+    }
     call_in_order(cx, command, args);
+    if !is_script {
+        cx.show_monitors(spec, args);
+    }
     cx.write_own_invalidations();
     if cx.session.transaction().is_none()
         && !spec.is(Flags::KEEPS_CACHING)
@@ -86,6 +95,7 @@ fn admit(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
 /// Whether a command may run at all.
 fn check_all(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     check(spec, cx, args)?;
+    monitor::check(spec, cx)?;
     pubsub::check(spec, cx)?;
     memory::check(spec, cx, args)
 }

@@ -376,6 +376,7 @@ impl Connection {
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
         buffers.limits.max_request_bytes = self.state.max_request_bytes();
         self.session.set_limited(!self.state.store.evicts_all());
+        self.session.set_monitored(self.state.monitors.are_there());
         let ThreadBuffers { input, lookahead, limits, .. } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.run_input(&input[received], first, limits, lookahead, output, &mut counts);
@@ -461,6 +462,7 @@ impl Drop for Connection {
         self.parser.take_long_arguments().into_iter().for_each(large::release);
         // Once it is deregistered, others must see nothing of it.
         drop(self.session.set_subscriptions(None));
+        self.session.set_monitoring(None);
         self.state.clients.deregister(&self.session.client);
         self.state.stats.threads[self.session.client.thread()].disconnected();
     }

@@ -345,13 +345,13 @@ impl EventLoop {
         Some(connection)
     }
 
-    /// Closes connections whose clients have sent and received nothing for too long. Subscribers may wait.
+    /// Closes connections whose clients have sent and received nothing for too long. Subscribers and monitors may wait.
     fn close_idle(&mut self, now: Moment) {
         let Some(limit) = self.state.idle_timeout().filter(|_| now >= self.idle_check_at) else { return };
         self.idle_check_at = now + IDLE_CHECK_INTERVAL;
         self.remove_if(|connection| {
             let client = connection.client();
-            connection.waits_for_client() && !client.is_subscriber() && client.idle(now) > limit
+            connection.waits_for_client() && !client.waits_for_messages() && client.idle(now) > limit
         });
     }
 
