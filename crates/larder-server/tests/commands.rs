@@ -546,8 +546,11 @@ fn help_of_every_container_lists_its_subcommands() {
         ("CLIENT", "KILL"),
         ("COMMAND", "GETKEYS"),
         ("CONFIG", "RESETSTAT"),
+        ("LATENCY", "HISTOGRAM"),
         ("MEMORY", "USAGE"),
+        ("MODULE", "LIST"),
         ("OBJECT", "ENCODING"),
+        ("SLOWLOG", "RESET"),
     ] {
         let Frame::Array(lines) = client.call(&[container, "HELP"]) else { panic!("{container}") };
         let lines: Vec<String> = lines.iter().map(|line| format!("{line:?}")).collect();

@@ -34,6 +34,7 @@
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
 //! - `statistics`: counts and times of commands;
 //! - `streams`: streams, compared with a real Redis;
+//! - `tools`: what tools and exporters ask, with the real `redis-cli`;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
 //!
@@ -75,5 +76,6 @@ mod sorted_sets;
 mod statistics;
 mod streams;
 mod support;
+mod tools;
 mod tracking;
 mod transactions;

@@ -113,6 +113,14 @@ impl TopKeys {
         self.0.lock().add(&key[..key.len().min(MAX_KEY_BYTES)]);
     }
 
+    /// The estimated number of occurrences of a key since it is among the most frequent ones; 0 if it is not.
+    pub fn count_of(&self, key: &[u8]) -> u64 {
+        let counters = self.0.lock();
+        let hash = counters.hasher.hash_one(&key[..key.len().min(MAX_KEY_BYTES)]);
+        let counter = counters.find(hash).map(|at| &counters.counters[at]);
+        counter.map_or(0, |counter| (counter.count - counter.error) * SAMPLE)
+    }
+
     /// The most frequent keys, at most `most`, the most frequent first.
     pub fn top(&self, most: usize) -> Vec<TopKey> {
         TopKeys::top_of([self], most)

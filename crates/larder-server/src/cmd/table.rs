@@ -2,7 +2,7 @@
 
 use larder_resp::Args;
 
-use super::admin::{command, config, function, monitor, server, slowlog};
+use super::admin::{command, config, function, latency, memory, module, monitor, server, slowlog};
 use super::atomic::{script, transaction};
 use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 210;
+const COUNT: usize = 212;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -104,6 +104,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (counter::incrbyfloat, C::new("incrbyfloat", 3, "2.6.0", "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key()),
     (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().loading().flag(Flags::ANY_KEYS)),
     (scan::keys, C::new("keys", 2, "1.0.0", "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
+    (latency::latency, C::new("latency", -2, "2.8.13", "Shows how long commands take.").server().subcommands(&["doctor", "graph", "help", "histogram", "history", "latest", "reset"]).admin_subcommands(&["doctor", "graph", "histogram", "history", "latest", "reset"])),
     (list::read::lindex, C::new("lindex", 3, "1.0.0", "Returns an element by its index.").reads_list().one_key()),
     (list::edit::linsert, C::new("linsert", 5, "2.2.0", "Puts an element before or behind another one.").writes_list().one_key().access(Access::INSERTED)),
     (list::read::llen, C::new("llen", 2, "1.0.0", "Returns the number of elements.").reads_list().fast().one_key().access(Access::EXAMINED)),
@@ -117,8 +118,9 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (list::edit::lrem, C::new("lrem", 4, "1.0.0", "Removes equal elements.").updates_list().one_key().access(Access::REDUCED)),
     (list::edit::lset, C::new("lset", 4, "1.0.0", "Replaces an element.").writes_list().one_key().access(Access::UPDATED)),
     (list::edit::ltrim, C::new("ltrim", 4, "1.0.0", "Removes all elements but these.").updates_list().one_key().access(Access::REDUCED)),
-    (object::memory, C::new("memory", -2, "4.0.0", "Returns the memory that an entry needs.").server().flag(Flags::ANY_KEYS).access(Access::EXAMINED).subcommands(&["help", "usage"]).keyed_subcommands(&["usage"])),
+    (memory::memory, C::new("memory", -2, "4.0.0", "Returns the memory that an entry or the server needs.").server().flag(Flags::ANY_KEYS).access(Access::EXAMINED).subcommands(&["doctor", "help", "malloc-stats", "purge", "stats", "usage"]).keyed_subcommands(&["usage"])),
     (multi_key::mget, C::new("mget", -2, "1.0.0", "Returns several values.").reads_string().fast().keys(1, -1, 1)),
+    (module::module, C::new("module", -2, "4.0.0", "Lists the modules: there are none.").server().subcommands(&["help", "list"]).admin_subcommands(&["list"])),
     (monitor::monitor, C::new("monitor", 1, "1.0.0", "Shows all commands that the server executes.").server().loading().no_script().flag(Flags::ADMIN).flag(Flags::DANGEROUS).flag(Flags::TAKES_MAIL)),
     (rename::move_key, C::new("move", 3, "1.0.0", "Moves a key to another database.").writes_key().fast().one_key().flag(Flags::ANY_KEYS).event("move_to").removal_event("move_from")),
     (multi_key::mset, C::new("mset", -3, "1.0.1", "Stores several values.").writes_string().keys(1, -1, 2).access(Access::REPLACED).event("set")),

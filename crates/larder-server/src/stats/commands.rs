@@ -115,6 +115,13 @@ impl CommandTotals {
         }
     }
 
+    /// How many calls took at most this time, as far as those that were measured tell, and whether these are all.
+    pub(crate) fn calls_within(&self, limit: Duration) -> (u64, bool) {
+        let (within, measured) = (self.times.count_up_to(limit), self.times.count());
+        let calls = u128::from(within) * u128::from(self.calls) / u128::from(measured.max(1));
+        (calls as u64, within == measured)
+    }
+
     /// The time that a percentage of the calls did not exceed; `None` if none was measured.
     pub(crate) fn percentile(&self, percentage: f64) -> Option<Duration> {
         (self.times.count() > 0).then(|| self.times.quantile(percentage / 100.0))

@@ -207,6 +207,11 @@ impl Stats {
         TopKeys::top_of(self.threads.iter().map(|thread| &thread.keys), MAX_TOP_KEYS)
     }
 
+    /// The estimated hits of a key in all databases, if it is among the most used ones; else 0.
+    pub(crate) fn hits_of(&self, key: &[u8]) -> u64 {
+        self.threads.iter().map(|thread| thread.keys.count_of(key)).sum()
+    }
+
     /// The totals since the last [`reset`](Self::reset).
     pub(crate) fn since_reset(&self, engine: &larder_engine::Stats) -> Totals {
         let (baseline, now) = (*self.baseline.lock(), self.totals(engine));

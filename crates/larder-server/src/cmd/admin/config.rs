@@ -60,7 +60,7 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 35] = [
+static SETTINGS: [Setting; 37] = [
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
@@ -93,6 +93,11 @@ static SETTINGS: [Setting; 35] = [
         set: Some(|value| accept_only(value, b"3000")),
     },
     Setting::fixed("io-threads", |state| state.stats.threads.len().to_string()),
+    Setting {
+        name: "latency-monitor-threshold",
+        get: |_| "0".to_owned(),
+        set: Some(|value| accept_only(value, b"0")),
+    },
     Setting { name: "latency-tracking", get: latency_tracking_text, set: Some(latency_tracking) },
     Setting { name: "latency-tracking-info-percentiles", get: percentiles_text, set: Some(percentiles) },
     Setting { name: "lua-time-limit", get: script_limit_text, set: Some(script_limit) },
@@ -113,6 +118,11 @@ static SETTINGS: [Setting; 35] = [
     Setting::fixed("replica-read-only", |_| "yes".to_owned()),
     Setting { name: "requirepass", get: ServerState::password_text, set: Some(requirepass) },
     Setting { name: "save", get: |_| String::new(), set: Some(|value| accept_only(value, b"")) },
+    Setting {
+        name: "set-max-intset-entries",
+        get: |_| "512".to_owned(),
+        set: Some(|value| accept_only(value, b"512")),
+    },
     Setting::fixed("slave-read-only", |_| "yes".to_owned()),
     Setting {
         name: "slowlog-log-slower-than",

@@ -23,7 +23,7 @@ pub(crate) struct Counters {
     pub(crate) databases: [PartitionStats; DATABASE_COUNT],
 }
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory_section),
@@ -31,6 +31,7 @@ const SECTIONS: [Section; 12] = [
     ("Stats", stats),
     ("Replication", replication),
     ("CPU", cpu),
+    ("Modules", |_, _, _| Ok(())),
     ("Commandstats", commandstats),
     ("Errorstats", errorstats),
     ("Latencystats", latencystats),
@@ -74,7 +75,7 @@ fn server(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Resu
     write!(
         out,
         "redis_version:{REDIS_VERSION}\r\nserver_name:larder\r\nlarder_version:{}\r\nredis_mode:{}\r\n\
-         os:{} {}\r\narch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\nrun_id:{}\r\n\
+         redis_git_sha1:00000000\r\nredis_git_dirty:0\r\nredis_build_id:0\r\nos:{} {}\r\narch_bits:{}\r\nmultiplexing_api:epoll\r\nprocess_id:{}\r\nrun_id:{}\r\n\
          tcp_port:{}\r\n\
          server_time_usec:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\nio_threads_active:0\r\n",
         env!("CARGO_PKG_VERSION"),
@@ -102,24 +103,36 @@ fn clients(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Res
     )
 }
 
+/// The memory of the process by that which it would need without gaps between entries; 1 without keys.
+pub(super) fn fragmentation_ratio(state: &ServerState, rss: u64) -> f64 {
+    let needed = rss.saturating_sub(state.store.resident_memory()) + state.store.used_memory();
+    rss as f64 / needed.max(1) as f64
+}
+
 fn memory_section(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let (used, charged) = (state.store.used_memory(), state.store.charged_memory());
-    let (rss, resident) = (system::resident_bytes().unwrap_or(0), state.store.resident_memory());
+    let rss = system::resident_bytes().unwrap_or(0);
     let (scripts, script_bytes) = state.script_counts();
     let peak = state.stats.record_memory(used);
     write!(
         out,
-        "used_memory:{used}\r\nused_memory_human:{}\r\nused_memory_rss:{rss}\r\nused_memory_overhead:{}\r\n\
-         used_memory_dataset:{charged}\r\nlarder_keyspace_resident:{}\r\nmem_fragmentation_ratio:{:.2}\r\n\
+        "used_memory:{used}\r\nused_memory_startup:0\r\nused_memory_human:{}\r\nused_memory_rss:{rss}\r\nused_memory_overhead:{}\r\n\
+         used_memory_dataset:{charged}\r\nused_memory_dataset_perc:{:.2}%\r\nlarder_keyspace_resident:{}\r\nmem_fragmentation_ratio:{:.2}\r\n\
+         mem_fragmentation_bytes:{}\r\nnumber_of_functions:0\r\nnumber_of_libraries:0\r\n\
+         used_memory_functions:0\r\n\
          number_of_cached_scripts:{scripts}\r\nused_memory_scripts:{script_bytes}\r\n\
-         mem_clients_normal:{}\r\ntotal_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
+         mem_clients_normal:{}\r\nmem_clients_slaves:0\r\nmem_cluster_links:0\r\n\
+         mem_not_counted_for_evict:0\r\nmem_total_replication_buffers:0\r\nactive_defrag_running:0\r\n\
+         total_system_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_human:{}\r\n\
          maxmemory_policy:{}\r\nused_memory_peak:{peak}\r\nused_memory_peak_human:{}\r\n\
          used_memory_peak_perc:{:.2}%\r\nused_memory_rss_human:{}\r\nmem_allocator:mimalloc\r\n\
          lazyfree_pending_objects:{}\r\nmem_replication_backlog:0\r\nmem_aof_buffer:0\r\n",
         human(used),
         used.saturating_sub(charged),
-        resident,
-        rss as f64 / (rss.saturating_sub(resident) + used).max(1) as f64,
+        100.0 * charged as f64 / used.max(1) as f64,
+        state.store.resident_memory(),
+        fragmentation_ratio(state, rss),
+        rss as i64 - used as i64,
         state.clients.buffered_bytes(),
         system::total_bytes().unwrap_or(0),
         state.store.max_memory(),
@@ -142,7 +155,10 @@ fn persistence(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt:
          rdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\nrdb_last_cow_size:0\r\naof_enabled:0\r\n\
          aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n\
          aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\naof_last_write_status:ok\r\n\
-         aof_last_cow_size:0\r\nsnapshot_keys_to_load:{}\r\n",
+         aof_last_cow_size:0\r\nmodule_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n\
+         current_cow_peak:0\r\ncurrent_cow_size:0\r\ncurrent_fork_perc:0.00\r\n\
+         current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\nrdb_last_load_keys_expired:0\r\n\
+         rdb_last_load_keys_loaded:0\r\nsnapshot_keys_to_load:{}\r\n",
         started.as_secs(),
         state.store.loading().map_or(0, |loading| loading.left()),
     )
@@ -159,7 +175,12 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
          total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\ninstantaneous_ops_per_sec:{}\r\n\
          instantaneous_input_kbps:{:.2}\r\ninstantaneous_output_kbps:{:.2}\r\nevicted_clients:0\r\n\
-         latest_fork_usec:0\r\ntotal_forks:0\r\nsync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n\
+         latest_fork_usec:0\r\ntotal_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n\
+         expired_time_cap_reached_count:0\r\ntotal_eviction_exceeded_time:0\r\n\
+         current_eviction_exceeded_time:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n\
+         active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\n\
+         active_defrag_key_misses:0\r\nunexpected_error_replies:0\r\nio_threaded_reads_processed:0\r\n\
+         io_threaded_writes_processed:0\r\ntotal_forks:0\r\nsync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n\
          rejected_connections:{}\r\nexpired_keys:{}\r\n\
          evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n\
          client_output_buffer_limit_disconnections:{}\r\n\
@@ -200,7 +221,11 @@ fn replication(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt:
 
 fn cpu(_: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
     let (user, system) = system::cpu_seconds().unwrap_or_default();
-    write!(out, "used_cpu_sys:{system:.6}\r\nused_cpu_user:{user:.6}\r\n")
+    write!(
+        out,
+        "used_cpu_sys:{system:.6}\r\nused_cpu_user:{user:.6}\r\nused_cpu_sys_children:0.000000\r\n\
+         used_cpu_user_children:0.000000\r\n"
+    )
 }
 
 fn errorstats(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {

@@ -1,9 +1,8 @@
-//! `OBJECT`, `MEMORY`, `RANDOMKEY`: what the server knows about its entries.
+//! `OBJECT`, `RANDOMKEY`: what the server knows about its entries.
 
 use larder_resp::Args;
 
 use crate::cmd::help::help;
-use crate::cmd::options::integer;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::db::encoding;
 
@@ -35,11 +34,14 @@ pub(crate) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
         (b"freq", Some(key)) if args.len() == 3 => {
             let found = cx.db().contains(key);
-            let text = match cx.state.store.policy().is_lfu() {
-                true => "ERR access frequencies are not available: they are kept for groups of keys.",
-                false => LFU_NOT_SELECTED,
-            };
-            not_tracked(cx, found, text)
+            match cx.state.store.policy().is_lfu() {
+                true => {
+                    let frequency = found.then(|| frequency(cx.state.stats.hits_of(key)));
+                    reply_or_null(cx, frequency, |cx, frequency| cx.reply().integer(frequency));
+                    Ok(())
+                }
+                false => not_tracked(cx, found, LFU_NOT_SELECTED),
+            }
         }
         (b"help", None) => help(
             cx,
@@ -48,6 +50,10 @@ pub(crate) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 (
                     "ENCODING <key>",
                     "The representation that Redis would choose: int, embstr, raw, listpack, hashtable …",
+                ),
+                (
+                    "FREQ <key>",
+                    "Eight times the binary logarithm of the sampled hits, up to 255; 0 if it is not among the most used keys.",
                 ),
                 ("REFCOUNT <key>", "1 if the key exists."),
             ],
@@ -61,36 +67,18 @@ pub(crate) fn object(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+/// Eight times the binary logarithm of the hits, in the range of Redis: programs look for the highest ones.
+fn frequency(hits: u64) -> i64 {
+    const HIGHEST: i64 = 255;
+    ((8.0 * (hits as f64 + 1.0).log2()) as i64).min(HIGHEST)
+}
+
 fn not_tracked(cx: &mut Context<'_>, found: bool, text: &'static str) -> Outcome {
     if found {
         return Err(CommandError::Fixed(text));
     }
     cx.reply().null();
     Ok(())
-}
-
-pub(crate) fn memory(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match (args[1].to_ascii_lowercase().as_slice(), args.get(2)) {
-        (b"usage", Some(key)) => {
-            let mut options = args.skip(3).iter();
-            while let Some(option) = options.next() {
-                // Samples are for values of many parts.
-                let count = options.next().filter(|_| option.eq_ignore_ascii_case(b"SAMPLES"));
-                if integer(count.ok_or(CommandError::Syntax)?)? < 0 {
-                    return Err(CommandError::Syntax);
-                }
-            }
-            let charge = cx.db().charge(key);
-            reply_or_null(cx, charge, |cx, charge| cx.reply().integer(charge as i64));
-            Ok(())
-        }
-        (b"usage", None) => Err(CommandError::Arity("memory|usage")),
-        (b"help", None) => {
-            help(cx, "MEMORY", &[("USAGE <key> [SAMPLES <count>]", "The bytes that the entry is charged.")])
-        }
-        (b"help", _) => Err(CommandError::Arity("memory|help")),
-        _ => Err(CommandError::unknown_subcommand(&args[1], "MEMORY")),
-    }
 }
 
 fn reply_or_null<T>(cx: &mut Context<'_>, value: Option<T>, reply: impl FnOnce(&mut Context<'_>, T)) {
