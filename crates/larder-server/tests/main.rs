@@ -32,6 +32,7 @@
 //! - `shared_tier`: what caches of the crate `larder` rely on;
 //! - `snapshots`: all keys from the end of a server to the start of the next one;
 //! - `sorted_sets`: sorted sets, compared with a real Redis too;
+//! - `sorting`: `SORT`, compared with a real Redis;
 //! - `statistics`: counts and times of commands;
 //! - `streams`: streams, compared with a real Redis;
 //! - `tools`: what tools and exporters ask, with the real `redis-cli`;
@@ -73,6 +74,7 @@ mod sets;
 mod shared_tier;
 mod snapshots;
 mod sorted_sets;
+mod sorting;
 mod statistics;
 mod streams;
 mod support;

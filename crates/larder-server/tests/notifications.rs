@@ -11,7 +11,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 
 use crate::differential::{Pair, requests, words};
 use crate::support::TestServer;
-use crate::{hashes, lists, sets, sorted_sets, streams};
+use crate::{hashes, lists, sets, sorted_sets, sorting, streams};
 
 /// A command and the number of its events, each in two channels.
 const EVENTS: &[(&str, usize)] = &[
@@ -169,7 +169,8 @@ fn random_commands_have_equal_events() {
         lists::requests(),
         sets::requests(),
         sorted_sets::requests(),
-        streams::requests()
+        streams::requests(),
+        sorting::requests()
     ]
     .prop_filter("the events differ from those of Redis", |command| has_equal_events(command));
     let mut runner =

@@ -7,7 +7,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner}
 use crate::differential::{Pair, SEQUENCE, requests, words};
 use crate::support::TestServer;
 use crate::transactions::is_comparable;
-use crate::{blocking, hashes, lists, sets, sorted_sets, streams};
+use crate::{blocking, hashes, lists, sets, sorted_sets, sorting, streams};
 
 /// Values and errors of scripts, of `redis` functions and of `SCRIPT`.
 const REQUESTS: &[&[&str]] = &[
@@ -467,6 +467,7 @@ fn each_command_gets_the_same_reply_in_a_script() {
         .chain(lists::SEQUENCE)
         .chain(sets::ordered())
         .chain(streams::SEQUENCE)
+        .chain(sorting::SEQUENCE)
         .chain(blocking::SEQUENCE);
     let commands = lines.chain(sorted_sets::SEQUENCE).map(|line| words(line));
     let commands = commands.filter(|command| is_comparable(command) && is_in_both(command));

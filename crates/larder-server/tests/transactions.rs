@@ -10,7 +10,7 @@ use proptest::test_runner::{Config as ProptestConfig, TestCaseError, TestRunner}
 
 use crate::differential::{Pair, SEQUENCE, requests, words};
 use crate::support::{Client, TestServer, encode};
-use crate::{blocking, hashes, lists, sets, sorted_sets, streams};
+use crate::{blocking, hashes, lists, sets, sorted_sets, sorting, streams};
 
 const SEQUENCE_OF_TRANSACTIONS: &[&str] = &[
     "EXEC",
@@ -170,6 +170,7 @@ fn each_command_gets_the_same_reply_in_a_transaction() {
         .chain(lists::SEQUENCE)
         .chain(sets::ordered())
         .chain(streams::SEQUENCE)
+        .chain(sorting::SEQUENCE)
         .chain(blocking::SEQUENCE);
     for command in
         lines.chain(sorted_sets::SEQUENCE).map(|line| words(line)).filter(|command| is_comparable(command))

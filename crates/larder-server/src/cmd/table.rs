@@ -6,7 +6,7 @@ use super::admin::{command, config, function, latency, memory, module, monitor, 
 use super::atomic::{script, transaction};
 use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
-use super::keys::{dump, expire, key, object, rename, scan};
+use super::keys::{dump, expire, key, object, rename, scan, sort};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set as strings_set};
 use super::{Context, Outcome, blocking, hash, list, set, stream, zset};
 use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 212;
+const COUNT: usize = 214;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -174,6 +174,8 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (set::read::smembers, C::new("smembers", 2, "1.0.0", "Returns all members.").reads_set().one_key()),
     (set::read::smismember, C::new("smismember", -3, "6.2.0", "Returns which of these are members.").reads_set().fast().one_key()),
     (set::edit::smove, C::new("smove", 4, "1.0.0", "Moves a member to another set.").updates_set().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
+    (sort::sort, C::new("sort", -2, "1.0.0", "Sorts a list, a set or a sorted set, by itself or by other keys.").writes_list().one_key().flag(Flags::MOVABLE_KEYS).flag(Flags::ANY_KEYS).flag(Flags::DANGEROUS).flag(Flags::TAKES_MAIL).access(Access::READ).event("sortstore")),
+    (sort::sort_ro, C::new("sort_ro", -2, "7.0.0", "SORT that does not store.").reads_list().one_key().flag(Flags::MOVABLE_KEYS).flag(Flags::ANY_KEYS).flag(Flags::DANGEROUS).flag(Flags::TAKES_MAIL)),
     (set::sample::spop, C::new("spop", -2, "1.0.0", "Takes random members.").updates_set().fast().one_key().access(Access::TAKEN)),
     (pubsub::spublish, C::new("spublish", 3, "7.0.0", "Sends a message to a channel of a shard.").pubsub().fast().loading().one_key().flag(Flags::MAY_WRITE).access(Access::NO_KEY)),
     (set::sample::srandmember, C::new("srandmember", -2, "1.0.0", "Returns random members.").reads_set().one_key()),

@@ -1,4 +1,4 @@
-//! Commands on keys of any type: names, deadlines, serialized values.
+//! Commands on keys of any type: names, deadlines, serialized values, sorted elements.
 
 pub(crate) mod dump;
 pub(crate) mod expire;
@@ -7,3 +7,4 @@ pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod rename;
 pub(crate) mod scan;
+pub(crate) mod sort;
