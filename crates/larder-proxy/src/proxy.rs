@@ -3,13 +3,14 @@
 use crate::config::{Config, ms};
 use crate::error::ProxyError;
 use crate::fields::via::Pseudonym;
-use crate::front::certificate::Certificate;
 use crate::front::setup::{Front, FrontLimits};
 use crate::gate::{Gate, GateProgress};
 use crate::origin::Origins;
 use crate::replicas::ProxyCache;
 use crate::service::ProxyService;
 use larder_http::{HttpCache, Profile};
+use larder_tls::{Certificate, Clients, FileError, Files};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
@@ -43,7 +44,7 @@ impl Proxy {
     pub fn new(config: Config) -> Result<Proxy, ProxyError> {
         config.validate()?;
         let certificate = match (&config.tls_cert, &config.tls_key) {
-            (Some(chain), Some(key)) => Some(Arc::new(Certificate::load(chain, key)?)),
+            (Some(chain), Some(key)) => Some(Arc::new(load(chain, key)?)),
             _ => None,
         };
         let origins = Origins::new(&config)?;
@@ -98,6 +99,18 @@ impl Proxy {
     /// # Errors
     /// A file cannot be used: the certificate stays what it was.
     pub fn reload_certificate(&self) -> Result<(), ProxyError> {
-        self.front.certificate.as_ref().map_or(Ok(()), |certificate| certificate.reload())
+        let Some(certificate) = &self.front.certificate else { return Ok(()) };
+        certificate.reload().map_err(|error| of_option(error, &certificate.files().chain))
     }
+}
+
+fn load(chain: &Path, key: &Path) -> Result<Certificate, ProxyError> {
+    let loaded = Certificate::load(Files::new(chain, key), Clients::Anybody, &[b"h2", b"http/1.1"]);
+    loaded.map_err(|error| of_option(error, chain))
+}
+
+/// The error of a file of the certificate, with the option that names it.
+fn of_option(FileError { path, reason, .. }: FileError, chain: &Path) -> ProxyError {
+    let field = if path == chain { "tls_cert" } else { "tls_key" };
+    ProxyError::File { field, path, reason }
 }

@@ -2,7 +2,6 @@
 
 mod accept;
 mod activity;
-pub(crate) mod certificate;
 mod client_stream;
 mod connection;
 pub(crate) mod setup;

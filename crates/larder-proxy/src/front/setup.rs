@@ -1,8 +1,8 @@
 //! What all connections of clients share.
 
 use crate::config::{Config, ms};
-use crate::front::certificate::Certificate;
 use crate::service::ProxyService;
+use larder_tls::Certificate;
 use larder_web::Network;
 use std::sync::Arc;
 use std::time::Duration;

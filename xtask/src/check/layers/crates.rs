@@ -113,7 +113,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
         name: "larder-server",
         layers: &[
             ("basics", &["error", "spec", "system"]),
-            ("values", &["values"]),
+            ("values", &["users", "values"]),
             ("client", &["client"]),
             ("observers", &["observers"]),
             ("keyspace", &["db"]),
