@@ -25,9 +25,15 @@ pub enum ServerError {
     /// Neither an address nor a Unix socket was given.
     #[error("nothing to listen on: set listen or unixsocket")]
     NothingToListenOn,
-    /// The address is not loopback, and there is no password.
-    #[error("refusing to listen on {0} without a password: set requirepass, or listen on a loopback address")]
+    /// The address is not loopback, and the user `default` needs no password.
+    #[error(
+        "refusing to listen on {0} without a password: set requirepass or an aclfile with a user default that needs one, or \
+         listen on a loopback address"
+    )]
     Unprotected(SocketAddr),
+    /// The file of users cannot be read, or has lines that are not valid.
+    #[error("cannot read the users of aclfile: {0}")]
+    Users(String),
     /// The address cannot be bound.
     #[error("cannot bind {address}: {source}")]
     Bind {

@@ -50,6 +50,7 @@ mod spec;
 mod state;
 mod stats;
 mod system;
+mod users;
 mod values;
 
 pub use cmd::commands;

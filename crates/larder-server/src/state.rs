@@ -14,6 +14,7 @@ use crate::db::Store;
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
 use crate::stats::{SlowLog, Stats};
+use crate::users::Users;
 use crate::values::large::Builds;
 
 /// The time of a script, unless changed: as in Redis, where other clients get errors after it.
@@ -47,6 +48,7 @@ pub(crate) struct ServerState {
     pub(crate) pause: Pause,
     pub(crate) monitors: Arc<Monitors>,
     pub(crate) slow_log: SlowLog,
+    pub(crate) users: Users,
     /// The values that commands build.
     pub(crate) building: Builds,
     #[cfg(feature = "scripts")]
@@ -59,20 +61,22 @@ pub(crate) struct ServerState {
     max_reply_bytes: AtomicU64,
     /// Seconds without a request after which a connection closes; 0 = never.
     idle_timeout_secs: AtomicU64,
-    /// The password that clients must send, if there is one. It is read when a connection opens or authenticates.
+    /// The password of the default user as `CONFIG GET requirepass` tells it.
     password: RwLock<Option<Password>>,
 }
 
 impl ServerState {
     pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
         let inboxes: Arc<[Inbox<Message>]> = stats.threads.iter().map(|_| Inbox::default()).collect();
+        let password = config.requirepass.clone().filter(|password| !password.is_empty());
+        let users = Users::new(stats.specs, password.as_ref().map(Password::text), config.aclfile.clone());
         let state = ServerState {
             max_clients: AtomicUsize::new(config.maxclients),
             max_bulk_bytes: AtomicUsize::new(Limits::default().max_bulk_bytes),
             max_request_bytes: AtomicUsize::new(0),
             max_reply_bytes: AtomicU64::new(0),
             idle_timeout_secs: AtomicU64::new(0),
-            password: RwLock::new(config.requirepass.clone().filter(|password| !password.is_empty())),
+            password: RwLock::new(password),
             config,
             store,
             clients: Arc::new(Clients::new(0, Arc::clone(&inboxes))),
@@ -86,6 +90,7 @@ impl ServerState {
             pause: Pause::new(),
             monitors: Arc::default(),
             slow_log: SlowLog::default(),
+            users,
             building: Builds::default(),
             #[cfg(feature = "scripts")]
             scripts: ScriptCache::default(),
@@ -119,14 +124,9 @@ impl ServerState {
         self.clients.set_buffered_bytes(client, bytes);
     }
 
-    /// Whether clients must send a password.
-    pub(crate) fn requires_password(&self) -> bool {
-        self.password.read().is_some()
-    }
-
-    /// Whether this is the password that clients must send. Any text is, if there is none.
-    pub(crate) fn accepts_password(&self, candidate: &[u8]) -> bool {
-        self.password.read().as_ref().is_none_or(|password| password.matches(candidate))
+    /// Whether others on the network can connect: the default user must need a password then.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.config.listen.is_some_and(|address| !address.ip().is_loopback())
     }
 
     /// The password that clients must send; empty if there is none.
@@ -134,9 +134,11 @@ impl ServerState {
         self.password.read().as_ref().map_or_else(String::new, |password| password.text().to_owned())
     }
 
-    /// Sets the password that clients must send; an empty one removes it. Connections that are authenticated stay so.
+    /// Sets the password of the default user; an empty one removes it. Connections that are authenticated stay so.
     pub(crate) fn set_password(&self, password: Password) {
-        *self.password.write() = Some(password).filter(|password| !password.is_empty());
+        let password = Some(password).filter(|password| !password.is_empty());
+        self.users.set_default_password(password.as_ref().map(Password::text));
+        *self.password.write() = password;
     }
 
     /// Bytes of one argument, and of a string.

@@ -37,7 +37,8 @@
 //! - `streams`: streams, compared with a real Redis;
 //! - `tools`: what tools and exporters ask, with the real `redis-cli`;
 //! - `tracking`: messages about changed keys, for caches of clients;
-//! - `transactions`: `MULTI`, `EXEC`, `WATCH`.
+//! - `transactions`: `MULTI`, `EXEC`, `WATCH`;
+//! - `users`: users and their rights, compared with a real Redis.
 //!
 //! `support` starts servers and contains blocking clients; `server_process` starts servers in processes of their own.
 
@@ -81,3 +82,4 @@ mod support;
 mod tools;
 mod tracking;
 mod transactions;
+mod users;

@@ -44,6 +44,12 @@ impl TestServer {
         TestServer::bind(config, Store::new(Some(64 << 20)).unwrap())
     }
 
+    /// A server with this configuration that others on the network can connect to, on a free port.
+    pub(crate) fn exposed(config: Config) -> TestServer {
+        let listen = Some("0.0.0.0:0".parse().unwrap());
+        TestServer::bind(Config { listen, ..config }, Store::new(Some(64 << 20)).unwrap())
+    }
+
     fn bind(config: Config, store: Store) -> TestServer {
         let server = Server::bind_with(config, store).unwrap();
         let (address, stats, store) = (server.local_addr().unwrap(), server.stats_handle(), server.store());

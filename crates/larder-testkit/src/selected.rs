@@ -99,6 +99,7 @@ pub(crate) fn larder_command(program: &Path, folder: &Path, options: &[String]) 
         match pair {
             [name, value] if name == "--port" => port = value,
             [name, value] if name == "--bind" => host = value,
+            [name, value] if name == "--aclfile" => _ = command.args(["--aclfile", value]),
             [name, value] if name == "--requirepass" => _ = command.args(["--requirepass", value]),
             _ => panic!("larder server has no {pair:?}: list {} in only_redis.txt", test_name()),
         }

@@ -280,6 +280,9 @@ pub(crate) struct ServerOptions {
     /// The password that clients must send [default: none].
     #[arg(long, env = "LARDER_SERVER_REQUIREPASS", value_name = "PASSWORD", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
+    /// A file of users, in the form of Redis [default: none].
+    #[arg(long, env = "LARDER_SERVER_ACLFILE", value_name = "FILE")]
+    pub(crate) aclfile: Option<PathBuf>,
     /// The maximum number of open connections [default: 10000].
     #[arg(long, env = "LARDER_SERVER_MAXCLIENTS", value_name = "N", value_parser = count(1..=1_000_000))]
     pub(crate) maxclients: Option<usize>,

@@ -120,6 +120,7 @@ impl OptionSources {
             ServerError::Bind { .. } | ServerError::Unprotected(_) => "listen",
             ServerError::UnixSocket { .. } => "unixsocket",
             ServerError::Store(_) => "max_memory",
+            ServerError::Users(_) => "aclfile",
             _ => return error.into(),
         };
         self.unusable(option, error)

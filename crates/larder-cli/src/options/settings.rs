@@ -180,6 +180,7 @@ impl File {
             snapshot,
             threads,
             requirepass,
+            aclfile,
             maxclients,
             cluster_mode,
         } = flags.options;
@@ -193,6 +194,7 @@ impl File {
         config.max_memory_policy = max_memory_policy.or(config.max_memory_policy);
         config.snapshot = snapshot.or(config.snapshot);
         config.threads = threads.or(config.threads);
+        config.aclfile = aclfile.or(config.aclfile);
         config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.cluster_mode = cluster_mode.unwrap_or(config.cluster_mode);
         config.requirepass = password.clone().map(Password::new);

@@ -16,6 +16,7 @@ use super::inbox::Inbox;
 use super::mailbox::{Mailbox, OutputLimits, Posted};
 use crate::spec::CommandSpec;
 use crate::system::Moment;
+use crate::users::User;
 
 /// What a thread is told. Connections that it is to serve have an inbox of their own.
 pub(crate) enum Message {
@@ -54,6 +55,7 @@ pub(crate) struct Client {
     /// The number of commands that wait for `EXEC`; -1 without a transaction.
     queued_commands: AtomicI32,
     names: Mutex<Names>,
+    user: Mutex<Arc<User>>,
     /// The number of channels, patterns, and channels of shards that it subscribes to.
     subscriptions: [AtomicUsize; 3],
     /// The id of the connection that gets its invalidations; 0 for itself, -1 without tracking.
@@ -290,6 +292,15 @@ impl Client {
         names.bytes_allocated()
     }
 
+    /// The user that it has logged in as.
+    pub(crate) fn user(&self) -> Arc<User> {
+        self.user.lock().clone()
+    }
+
+    pub(crate) fn set_user(&self, user: Arc<User>) {
+        *self.user.lock() = user;
+    }
+
     /// The letters of Redis for what the connection is.
     fn flags(&self) -> String {
         let flags = [
@@ -324,7 +335,7 @@ impl Client {
             line,
             "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} watch=0 \
              qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} \
-             user=default redir={} resp={} lib-name={} lib-ver={}",
+             user={} redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.address,
             self.local_address,
@@ -340,6 +351,7 @@ impl Client {
             unread_bytes,
             self.buffered_bytes.load(Ordering::Relaxed) + self.mailbox.counted_bytes(),
             command,
+            self.user().name_text(),
             redirect,
             self.protocol.load(Ordering::Relaxed),
             String::from_utf8_lossy(&names.library),
@@ -384,6 +396,7 @@ impl Clients {
         thread: usize,
         address: String,
         local_address: String,
+        user: Arc<User>,
     ) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -399,6 +412,7 @@ impl Clients {
             last_command: AtomicU16::new(NO_COMMAND),
             queued_commands: AtomicI32::new(-1),
             names: Mutex::default(),
+            user: Mutex::new(user),
             subscriptions: Default::default(),
             redirect: AtomicI64::new(-1),
             tracks_prefixes: AtomicBool::new(false),
@@ -493,6 +507,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::Users;
 
     #[test]
     fn message_that_is_taken_before_it_is_counted_leaves_nothing_counted() {
@@ -508,7 +523,8 @@ mod tests {
     #[test]
     fn connection_whose_mailbox_is_full_is_not_closed_yet() {
         let clients = Arc::new(Clients::new(1_000, std::iter::once(Inbox::default()).collect()));
-        let client = clients.register(0, String::new(), String::new());
+        let user = Arc::clone(Users::new(&[], None, None).default_user());
+        let client = clients.register(0, String::new(), String::new(), user);
         client.post(1 << 30, |_| {});
         assert!(client.is_closing() && !client.is_open() && !client.is_closed());
         clients.deregister(&client);

@@ -11,7 +11,7 @@ use super::error::CommandError;
 use super::queue::Transaction;
 use super::session::Session;
 use crate::client::{Executor, monitor_line};
-use crate::db::{Database, HeldLocks, LockedKeys};
+use crate::db::{Database, HeldLocks, KeyLocks, LockedKeys};
 use crate::observers::{Notice, Origin};
 use crate::spec::{CommandSpec, Flags};
 use crate::state::ServerState;
@@ -44,6 +44,12 @@ impl<'a> Context<'a> {
     /// Fails while a snapshot is being loaded: then a command on all keys would miss some.
     pub(super) fn require_all_keys(&self) -> Outcome {
         if self.state.store.is_loading() { Err(CommandError::Loading) } else { Ok(()) }
+    }
+
+    /// Locks all keys.
+    pub(super) fn lock_everything(&self) -> Result<KeyLocks<'a>, CommandError> {
+        self.require_all_keys()?;
+        Ok(self.state.store.lock_everything())
     }
 
     /// The database that the connection has selected.

@@ -37,6 +37,9 @@ pub(crate) enum CommandError {
     Loading,
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
+    /// The user has no right to it.
+    #[error("NOPERM {0}")]
+    NoPermission(String),
     #[error("EXECABORT Transaction discarded because of: {0}")]
     ExecAbort(String),
     #[error("ERR {0}")]
@@ -74,6 +77,7 @@ impl CommandError {
             CommandError::Loading => "LOADING",
             CommandError::ExecAbort(_) => "EXECABORT",
             CommandError::WrongPass => "WRONGPASS",
+            CommandError::NoPermission(_) => "NOPERM",
             CommandError::Fixed(text) => text.split(' ').next().unwrap_or("ERR"),
             _ => "ERR",
         }

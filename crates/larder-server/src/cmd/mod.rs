@@ -24,6 +24,7 @@ mod keys;
 mod list;
 mod options;
 mod queue;
+mod rights;
 mod sample;
 mod session;
 mod set;

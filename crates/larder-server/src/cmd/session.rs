@@ -17,6 +17,7 @@ use crate::client::{Client, Monitoring, Names};
 use crate::observers::{Subscriptions, Watches};
 use crate::spec::CommandSpec;
 use crate::system::Moment;
+use crate::users::{Rights, User, Users};
 use crate::values::large::LargeReplies;
 
 /// How a command ends the turn of its connection.
@@ -80,14 +81,18 @@ pub(crate) struct Session {
     /// Whether it was used up when the present command began. Scripts ask: their commands are
     /// refused for what was stored before them, and not for what they have stored, because a script does not end halfway.
     pub(crate) is_full: bool,
+    /// What the user may do; `None` if that is everything. Each command asks for it if there is something.
+    rights: Option<Arc<Rights>>,
+    /// The version of the users that the rights are of.
+    users_version: u32,
     /// Whether any command may have to be treated in a special way, because of the fields above. It is kept beside them, so that
     /// each command asks one question instead of five; so all of them are private and have setters.
     is_special: bool,
 }
 
 impl Session {
-    pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Self {
-        Session {
+    pub(crate) fn new(client: Arc<Client>, authenticated: bool, users: &Users) -> Self {
+        let mut session = Session {
             client,
             name_bytes: 0,
             database: 0,
@@ -108,8 +113,12 @@ impl Session {
             is_muted: false,
             is_limited: false,
             is_full: false,
+            rights: None,
+            users_version: 0,
             is_special: false,
-        }
+        };
+        session.update_rights(users);
+        session
     }
 
     /// Whether a command is not simply executed: for example, it waits for `EXEC`.
@@ -123,7 +132,34 @@ impl Session {
             || self.receives_messages()
             || self.replies != Replies::On
             || self.is_limited
-            || self.is_monitored;
+            || self.is_monitored
+            || self.rights.is_some();
+    }
+
+    /// What the user may do; `None` if that is everything.
+    pub(crate) fn rights(&self) -> Option<&Arc<Rights>> {
+        self.rights.as_ref()
+    }
+
+    /// Takes the rights of the user again, if users have changed.
+    #[inline]
+    pub(crate) fn follow_users(&mut self, users: &Users) {
+        if self.users_version != users.version() {
+            self.update_rights(users);
+        }
+    }
+
+    /// Takes the rights of the user. The version is read first: a change meanwhile is followed later.
+    pub(crate) fn update_rights(&mut self, users: &Users) {
+        self.users_version = users.version();
+        self.rights = self.client.user().limits();
+        self.update_special();
+    }
+
+    /// The connection is this user from now on.
+    pub(crate) fn set_user(&mut self, user: Arc<User>, users: &Users) {
+        self.client.set_user(user);
+        self.update_rights(users);
     }
 
     /// Whether commands that may need memory are refused if it is used up.

@@ -2,14 +2,14 @@
 
 use larder_resp::Args;
 
-use super::admin::{command, config, function, latency, memory, module, monitor, server, slowlog};
+use super::admin::{acl, command, config, function, latency, memory, module, monitor, server, slowlog};
 use super::atomic::{script, transaction};
 use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
 use super::keys::{dump, expire, key, object, rename, scan, sort};
 use super::strings::{bitfield, bitop, bits, counter, edit, get, hyperloglog, multi_key, set as strings_set};
 use super::{Context, Outcome, blocking, hash, list, set, stream, zset};
-use crate::spec::{Access, CommandSpec, CommandSpec as C, Flags};
+use crate::spec::{Access, Channels, CommandSpec, CommandSpec as C, Flags};
 
 /// A command: what it is, and the function that executes it.
 pub(super) type Command = (&'static CommandSpec, Run);
@@ -18,11 +18,12 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 214;
+const COUNT: usize = 215;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
 static ROWS: [(Run, CommandSpec); COUNT] = [
+    (acl::acl, C::new("acl", -2, "6.0.0", "Describes and changes users and their rights.").server().no_script().subcommands(&["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users", "whoami"]).admin_subcommands(&["deluser", "dryrun", "getuser", "list", "load", "log", "save", "setuser", "users"]).hides(acl::is_secret)),
     (edit::append, C::new("append", 3, "2.0.0", "Appends to a value; creates it if needed.").writes_string().fast().one_key().access(Access::INSERTED)),
     (cluster::accept_slots, C::new("asking", 1, "3.0.0", "Accepts the next request for a slot that moves; slots never do.").connection().fast()),
     (handshake::auth, C::new("auth", -2, "1.0.0", "Authenticates the connection.").connection().fast().loading().flag(Flags::NO_AUTH).no_script().hides(handshake::is_secret_of_auth)),
@@ -41,10 +42,10 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (blocking::bzpopmin, C::new("bzpopmin", -3, "5.0.0", "Takes the member with the lowest score, and waits for one.").updates_zset().fast().flag(Flags::BLOCKS).no_script().keys(1, -2, 1).access(Access::TAKEN)),
     (client::client, C::new("client", -2, "2.4.0", "Names, describes and lists connections.").connection().no_script().flag(Flags::NOT_PAUSED).flag(Flags::KEEPS_CACHING).flag(Flags::SETS_REPLIES).subcommands(&["caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch", "pause", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock", "unpause"]).admin_subcommands(&["kill", "list", "no-evict", "pause", "unblock", "unpause"])),
     (cluster::cluster, C::new("cluster", -2, "3.0.0", "Describes the cluster: this server, which owns all slots.").cluster().flag(Flags::ANY_KEYS).subcommands(&["countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "myid", "myshardid", "nodes", "shards", "slots"])),
-    (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().loading().subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])),
+    (command::command, C::new("command", -1, "2.8.13", "Describes the commands.").server().category("connection").loading().subcommands(&["count", "docs", "getkeys", "getkeysandflags", "help", "info", "list"])),
     (config::config, C::new("config", -2, "2.0.0", "Reads and changes settings.").server().flag(Flags::NO_MULTI).no_script().subcommands(&["get", "help", "resetstat", "set"]).admin_subcommands(&["get", "resetstat", "set"]).hides(config::is_secret)),
     (rename::copy, C::new("copy", -3, "6.2.0", "Copies a value and its deadline to another key.").writes_key().flag(Flags::DENYOOM).keys(1, 2, 1).flag(Flags::ANY_KEYS).accesses(Access::READ, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("copy_to")),
-    (server::dbsize, C::new("dbsize", 1, "1.0.0", "Returns the number of keys in the database.").server().fast().flag(Flags::READONLY).flag(Flags::ANY_KEYS)),
+    (server::dbsize, C::new("dbsize", 1, "1.0.0", "Returns the number of keys in the database.").server().category("keyspace").fast().flag(Flags::READONLY).flag(Flags::ANY_KEYS)),
     (counter::decr, C::new("decr", 2, "1.0.0", "Subtracts one from an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
     (counter::decrby, C::new("decrby", 3, "1.0.0", "Subtracts from an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
     (multi_key::del, C::new("del", -2, "1.0.0", "Removes keys.").writes_key().keys(1, -1, 1).access(Access::REMOVED)),
@@ -61,8 +62,8 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (expire::expire, C::new("expire", -3, "1.0.0", "Sets the time to live of a key in seconds.").writes_key().fast().one_key().access(Access::UPDATED)),
     (expire::expireat, C::new("expireat", -3, "1.2.0", "Sets the deadline of a key in seconds of Unix time.").writes_key().fast().one_key().access(Access::UPDATED)),
     (expire::expiretime, C::new("expiretime", 2, "7.0.0", "Returns the deadline of a key in seconds of Unix time.").reads_key().fast().one_key()),
-    (server::flushall, C::new("flushall", -1, "1.0.0", "Removes all keys of all databases.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
-    (server::flushdb, C::new("flushdb", -1, "1.0.0", "Removes all keys of the database.").server().flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
+    (server::flushall, C::new("flushall", -1, "1.0.0", "Removes all keys of all databases.").server().category("keyspace").flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
+    (server::flushdb, C::new("flushdb", -1, "1.0.0", "Removes all keys of the database.").server().category("keyspace").flag(Flags::WRITE).flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
     (function::function, C::new("function", -2, "7.0.0", "A library without functions.").scripting().no_script().subcommands(&["flush", "help", "list"])),
     (get::get, C::new("get", 2, "1.0.0", "Returns a value.").reads_string().fast().one_key()),
     (bits::getbit, C::new("getbit", 3, "2.2.0", "Returns a bit of a string.").reads_string().bitmap().fast().one_key()),
@@ -102,7 +103,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (counter::incr, C::new("incr", 2, "1.0.0", "Adds one to an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
     (counter::incrby, C::new("incrby", 3, "1.0.0", "Adds to an integer; a missing key counts as 0.").writes_string().fast().one_key()),
     (counter::incrbyfloat, C::new("incrbyfloat", 3, "2.6.0", "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key()),
-    (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().loading().flag(Flags::ANY_KEYS)),
+    (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().flag(Flags::DANGEROUS).loading().flag(Flags::ANY_KEYS)),
     (scan::keys, C::new("keys", 2, "1.0.0", "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
     (latency::latency, C::new("latency", -2, "2.8.13", "Shows how long commands take.").server().subcommands(&["doctor", "graph", "help", "histogram", "history", "latest", "reset"]).admin_subcommands(&["doctor", "graph", "histogram", "history", "latest", "reset"])),
     (list::read::lindex, C::new("lindex", 3, "1.0.0", "Returns an element by its index.").reads_list().one_key()),
@@ -136,9 +137,9 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (hyperloglog::pfmerge, C::new("pfmerge", -2, "2.8.9", "Merges HyperLogLogs into one.").writes_string().hyperloglog().keys(1, -1, 1).accesses(Access::READ_AND_INSERTED, Access::READ).event("pfadd")),
     (basic::ping, C::new("ping", -1, "1.0.0", "Returns PONG, or its argument.").connection().fast().flag(Flags::FOR_SUBSCRIBERS)),
     (strings_set::psetex, C::new("psetex", 4, "2.6.0", "Stores a value with a time to live in milliseconds.").writes_string().one_key().access(Access::REPLACED).event("set")),
-    (pubsub::psubscribe, C::new("psubscribe", -2, "2.0.0", "Subscribes to channels that match patterns.").subscribes().loading().no_script()),
+    (pubsub::psubscribe, C::new("psubscribe", -2, "2.0.0", "Subscribes to channels that match patterns.").subscribes().channels(Channels::Patterns).loading().no_script()),
     (expire::pttl, C::new("pttl", 2, "2.6.0", "Returns the time to live of a key in milliseconds.").reads_key().fast().one_key()),
-    (pubsub::publish, C::new("publish", 3, "2.0.0", "Sends a message to a channel.").pubsub().fast().loading().flag(Flags::MAY_WRITE)),
+    (pubsub::publish, C::new("publish", 3, "2.0.0", "Sends a message to a channel.").pubsub().channels(Channels::First).fast().loading().flag(Flags::MAY_WRITE)),
     (pubsub::pubsub, C::new("pubsub", -2, "2.8.0", "Describes the subscriptions of all connections.").pubsub().subcommands(&["channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"])),
     (pubsub::punsubscribe, C::new("punsubscribe", -1, "2.0.0", "Ends subscriptions of patterns.").subscribes().loading().no_script()),
     (basic::quit, C::new("quit", -1, "1.0.0", "Closes the connection.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
@@ -149,7 +150,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (rename::renamenx, C::new("renamenx", 3, "1.0.0", "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::CREATED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
     (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
     (dump::restore, C::new("restore", -4, "2.6.0", "Stores a value that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key().access(Access::REPLACED).flag(Flags::REMOVES_FORMER)),
-    (server::role, C::new("role", 1, "2.8.12", "Returns the replication role: always master, without replicas.").server().fast().loading().no_script()),
+    (server::role, C::new("role", 1, "2.8.12", "Returns the replication role: always master, without replicas.").server().flag(Flags::ADMIN).fast().loading().no_script()),
     (list::pop::rpop, list::pop::RPOP),
     (list::transfer::rpoplpush, C::new("rpoplpush", 3, "1.2.0", "Takes the last element of a list, and puts it before the first one of another.").writes_list().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
     (list::push::rpush, list::push::RPUSH),
@@ -177,13 +178,13 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (sort::sort, C::new("sort", -2, "1.0.0", "Sorts a list, a set or a sorted set, by itself or by other keys.").writes_list().one_key().flag(Flags::MOVABLE_KEYS).flag(Flags::ANY_KEYS).flag(Flags::DANGEROUS).flag(Flags::TAKES_MAIL).access(Access::READ).event("sortstore")),
     (sort::sort_ro, C::new("sort_ro", -2, "7.0.0", "SORT that does not store.").reads_list().one_key().flag(Flags::MOVABLE_KEYS).flag(Flags::ANY_KEYS).flag(Flags::DANGEROUS).flag(Flags::TAKES_MAIL)),
     (set::sample::spop, C::new("spop", -2, "1.0.0", "Takes random members.").updates_set().fast().one_key().access(Access::TAKEN)),
-    (pubsub::spublish, C::new("spublish", 3, "7.0.0", "Sends a message to a channel of a shard.").pubsub().fast().loading().one_key().flag(Flags::MAY_WRITE).access(Access::NO_KEY)),
+    (pubsub::spublish, C::new("spublish", 3, "7.0.0", "Sends a message to a channel of a shard.").pubsub().channels(Channels::First).fast().loading().one_key().flag(Flags::MAY_WRITE).access(Access::NO_KEY)),
     (set::sample::srandmember, C::new("srandmember", -2, "1.0.0", "Returns random members.").reads_set().one_key()),
     (set::edit::srem, set::edit::SREM),
     (set::read::sscan, C::new("sscan", -3, "2.8.0", "Iterates over the members of a set in batches.").reads_set().one_key()),
-    (pubsub::ssubscribe, C::new("ssubscribe", -2, "7.0.0", "Subscribes to channels of shards.").subscribes().loading().keys(1, -1, 1).no_script().access(Access::NO_KEY)),
+    (pubsub::ssubscribe, C::new("ssubscribe", -2, "7.0.0", "Subscribes to channels of shards.").subscribes().channels(Channels::All).loading().keys(1, -1, 1).no_script().access(Access::NO_KEY)),
     (get::strlen, C::new("strlen", 2, "2.2.0", "Returns the length of a value in bytes.").reads_string().fast().one_key().access(Access::EXAMINED)),
-    (pubsub::subscribe, C::new("subscribe", -2, "2.0.0", "Subscribes to channels.").subscribes().loading().no_script()),
+    (pubsub::subscribe, C::new("subscribe", -2, "2.0.0", "Subscribes to channels.").subscribes().channels(Channels::All).loading().no_script()),
     (get::getrange, C::new("substr", 4, "1.0.0", "Returns part of a value: the old name of GETRANGE.").reads_string().one_key()),
     (set::combine::sunion, C::new("sunion", -2, "1.0.0", "Returns the members of all sets.").reads_set().keys(1, -1, 1)),
     (set::combine::sunionstore, C::new("sunionstore", -3, "1.0.0", "Stores the members of all sets.").writes_set().keys(1, -1, 1).accesses(Access::REPLACED, Access::READ)),
@@ -195,7 +196,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (multi_key::del, C::new("unlink", -2, "4.0.0", "Removes keys.").writes_key().fast().keys(1, -1, 1).access(Access::REMOVED)),
     (pubsub::unsubscribe, C::new("unsubscribe", -1, "2.0.0", "Ends subscriptions of channels.").subscribes().loading().no_script()),
     (transaction::unwatch, C::new("unwatch", 1, "2.2.0", "Unwatches all keys.").transaction_queued().fast().loading().no_script()),
-    (server::wait, C::new("wait", 3, "3.0.0", "Returns 0: there are no replicas to wait for.").generic().no_script()),
+    (server::wait, C::new("wait", 3, "3.0.0", "Returns 0: there are no replicas to wait for.").generic().category("connection").no_script()),
     (transaction::watch, C::new("watch", -2, "2.2.0", "Makes the next transaction fail if these keys change before it.").transaction().fast().loading().keys(1, -1, 1).no_script().access(Access::EXAMINED)),
     (stream::add::xadd, C::new("xadd", -5, "5.0.0", "Adds an entry to a stream.").writes_stream().fast().one_key().access(Access::UPDATED)),
     (stream::trim::xdel, C::new("xdel", -3, "5.0.0", "Removes entries by their ids.").updates_stream().fast().one_key().access(Access::REDUCED)),

@@ -38,8 +38,10 @@ pub(crate) fn last_reply_bytes(state: &ServerState, requests: &[&str]) -> usize 
 
 /// Calls `f` with the context of a new connection.
 fn with_context<R>(state: &ServerState, f: impl FnOnce(&mut Context<'_>) -> R) -> R {
-    let client = state.clients.register(0, String::new(), String::new());
-    let (mut session, mut counts, mut out) = (Session::new(client, true), Counts::default(), Vec::new());
+    let user = Arc::clone(state.users.default_user());
+    let client = state.clients.register(0, String::new(), String::new(), user);
+    let mut session = Session::new(client, true, &state.users);
+    let (mut counts, mut out) = (Counts::default(), Vec::new());
     let result = f(&mut Context::new(state, &mut session, &mut counts, &mut out));
     // As a connection does when it ends: the list of clients and its clients own each other.
     state.clients.deregister(&session.client);

@@ -150,6 +150,23 @@ impl Channels {
         self.table.lock().by_name[kind as usize].get(name).map_or(0, |subscribers| subscribers.clients.len())
     }
 
+    /// The subscribers of names for which a condition holds. It is asked under the lock of the table.
+    pub(crate) fn subscribers_where(
+        &self,
+        condition: impl Fn(&Client, Kind, &[u8]) -> bool,
+    ) -> Vec<Arc<Client>> {
+        let table = self.table.lock();
+        let mut found = Vec::new();
+        for kind in Kind::ALL {
+            for (name, subscribers) in &table.by_name[kind as usize] {
+                found.extend(
+                    subscribers.clients.values().filter(|client| condition(client, kind, name)).cloned(),
+                );
+            }
+        }
+        found
+    }
+
     /// The number of channels, of patterns, and of channels of shards that have subscribers.
     pub(crate) fn counts(&self) -> [usize; 3] {
         self.table.lock().by_name.each_ref().map(HashMap::len)

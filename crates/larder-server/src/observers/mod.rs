@@ -22,6 +22,6 @@ pub(crate) use notify::{Event, FieldEvents, Origin, parse_classes};
 pub(crate) use tracking::{Tracker, TrackerOptions};
 pub(crate) use waiting::WaitingPlace;
 pub(crate) use waiting_table::{
-    Outcome, Pop, Popped, Read, ReadyKey, Wait, has_ready, make_ready, take_ready,
+    Outcome, Pop, Popped, Read, ReadyKey, Wait, Waiter, has_ready, make_ready, take_ready,
 };
 pub(crate) use watch::Watches;

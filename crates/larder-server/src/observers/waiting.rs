@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::all::Observers;
 use super::waiting_table::{Outcome, Wait, Waiter};
 use crate::client::Client;
+use crate::spec::CommandSpec;
 
 /// Bytes that a name needs in the table beside itself, about.
 const NAME_OVERHEAD_BYTES: usize = 160;
@@ -25,9 +26,16 @@ impl WaitingPlace {
     }
 
     /// Waits for members of these keys, which are locked and have none.
-    pub(crate) fn enqueue(&mut self, client: Arc<Client>, wait: Wait, space: u8, names: Vec<Box<[u8]>>) {
+    pub(crate) fn enqueue(
+        &mut self,
+        client: Arc<Client>,
+        wait: Wait,
+        command: Option<&'static CommandSpec>,
+        space: u8,
+        names: Vec<Box<[u8]>>,
+    ) {
         client.set_waiting(true);
-        self.waiter = Some(self.observers.waiting.add(client, wait, space, names));
+        self.waiter = Some(self.observers.waiting.add(client, wait, command, space, names));
     }
 
     /// How the wait has ended, if it has; `is_over` says that its time is.

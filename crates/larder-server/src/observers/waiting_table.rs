@@ -16,6 +16,8 @@ use larder_engine::raw::Key;
 use parking_lot::Mutex;
 
 use crate::client::Client;
+use crate::spec::CommandSpec;
+use crate::users::Denied;
 use crate::values::list::End;
 use crate::values::stream::Id;
 
@@ -91,6 +93,8 @@ pub(crate) enum Outcome {
     },
     /// The entries are too many for a reply.
     TooLarge,
+    /// The user has lost the right to it while the connection waited.
+    Denied(Denied),
     /// Its time is over.
     TimedOut,
     /// Another connection has ended it, with an error.
@@ -102,8 +106,9 @@ pub(crate) enum Outcome {
 pub(crate) struct Waiter {
     pub(crate) client: Arc<Client>,
     pub(crate) wait: Wait,
+    pub(crate) command: Option<&'static CommandSpec>,
     space: u8,
-    pub(super) names: Vec<Box<[u8]>>,
+    pub(crate) names: Vec<Box<[u8]>>,
     /// Those who wait are served in the order of their numbers.
     number: u64,
     /// `None` while it waits.
@@ -235,6 +240,7 @@ impl Waiting {
         &self,
         client: Arc<Client>,
         wait: Wait,
+        command: Option<&'static CommandSpec>,
         space: u8,
         names: Vec<Box<[u8]>>,
     ) -> Arc<Waiter> {
@@ -242,7 +248,7 @@ impl Waiting {
         let mut queues = self.queues.lock();
         let number = queues.next;
         queues.next += 1;
-        let waiter = Arc::new(Waiter { client, wait, space, names, number, outcome, is_waiting });
+        let waiter = Arc::new(Waiter { client, wait, command, space, names, number, outcome, is_waiting });
         for name in &waiter.names {
             let queue = queues.by_name.entry(name.clone()).or_default();
             queue.insert(number, Arc::clone(&waiter));

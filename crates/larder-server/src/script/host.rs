@@ -15,8 +15,8 @@ pub(crate) trait Host {
     fn call(&mut self, args: Args<'_>, read: &mut dyn FnMut(&[u8])) -> Result<(), CallError>;
     /// Chooses the version of replies to the script.
     fn set_protocol(&mut self, protocol: Protocol);
-    /// Whether there is a command of this name.
-    fn has_command(&self, name: &[u8]) -> bool;
+    /// Whether the user may execute a command; `None` if there is none of this name.
+    fn may_call(&self, args: Args<'_>) -> Option<bool>;
     /// Whether the script has to end now.
     fn must_end(&mut self) -> bool;
     /// Writes the result of the script, which is on the top of the stack.

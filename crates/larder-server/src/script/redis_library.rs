@@ -220,16 +220,16 @@ fn set_protocol(stack: &mut Stack<'_>) -> Result<usize, Thrown> {
     Ok(0)
 }
 
-/// There are no users with different rights: every known command is allowed.
+/// Whether the user of the script may execute a command.
 fn check_command(stack: &mut Stack<'_>) -> Result<usize, Thrown> {
     let mut arguments = ArgsBuffer::new();
     if let Err(text) = collect(stack, &mut arguments) {
         reply::push_record(stack, "err", text.as_bytes());
         return Err(Thrown);
     }
-    match with_host(|host| host.has_command(&arguments.get(0)[0])) {
-        Some(true) => stack.push_boolean(true),
-        _ => return Err(fail(stack, "Invalid command passed to redis.acl_check_cmd()")),
+    match with_host(|host| host.may_call(arguments.get(0))).flatten() {
+        Some(is_allowed) => stack.push_boolean(is_allowed),
+        None => return Err(fail(stack, "Invalid command passed to redis.acl_check_cmd()")),
     }
     Ok(1)
 }

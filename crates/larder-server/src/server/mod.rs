@@ -18,6 +18,7 @@ use crate::net::worker::Workers;
 use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
 use crate::system::TooFewFiles;
+use crate::users::LoadError;
 use snapshots::Loader;
 
 /// A server that is bound and not running yet.
@@ -51,7 +52,6 @@ impl Server {
         if let Some(policy) = config.max_memory_policy {
             store.set_policy(policy);
         }
-        check_protection(&config)?;
         check_open_files(&config);
         if let Some(path) = &config.snapshot {
             snapshots::check_writable(path)?;
@@ -65,6 +65,7 @@ impl Server {
         let port = address.map_or(0, |address| address.port());
         let stats = Arc::new(Stats::new(config.threads(), cmd::commands()));
         let state = Arc::new(ServerState::new(config, store, stats, port));
+        load_users(&state)?;
         Ok(Server { tcp, unix, address, state })
     }
 
@@ -143,11 +144,18 @@ fn check_open_files(config: &Config) {
     }
 }
 
-/// Fails if the address is not loopback and there is no password: anyone on the network could use the cache.
-fn check_protection(config: &Config) -> Result<(), ServerError> {
-    let has_password = config.requirepass.as_ref().is_some_and(|password| !password.is_empty());
-    match config.listen {
-        Some(address) if !address.ip().is_loopback() && !has_password => {
+/// Reads the file of users, if there is one. Fails if the address is not loopback and the default user needs no password:
+/// anyone on the network could use the cache.
+fn load_users(state: &ServerState) -> Result<(), ServerError> {
+    if state.users.file().is_some() {
+        let password = state.password_text();
+        let password = Some(password.as_str()).filter(|password| !password.is_empty());
+        if let Err(LoadError::Faults(faults)) = state.users.load(password, false) {
+            return Err(ServerError::Users(faults.join("; ")));
+        }
+    }
+    match state.config.listen {
+        Some(address) if state.is_exposed() && state.users.is_open() => {
             Err(ServerError::Unprotected(address))
         }
         _ => Ok(()),

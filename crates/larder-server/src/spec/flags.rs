@@ -60,7 +60,7 @@ impl Flags {
     pub(crate) const MAY_REPLACE: Flags = Flags(1 << 28);
     /// May wait for members of its keys.
     pub(crate) const BLOCKS: Flags = Flags(1 << 29);
-    /// Administers the server: monitors are not told of it.
+    /// Administers the server: monitors are not told of it. Reported as categories and not as a flag.
     pub(crate) const ADMIN: Flags = Flags(1 << 30);
 
     const NAMES: [(Flags, &'static str); 11] = [

@@ -2,11 +2,15 @@
 //! counts, lists or reports commands knows this file and not the commands.
 
 mod access;
+mod categories;
+mod channels;
 mod flags;
 
 use larder_resp::{Args, parse_integer};
 
 pub(crate) use access::Access;
+pub(crate) use categories::CATEGORIES;
+pub(crate) use channels::Channels;
 pub(crate) use flags::Flags;
 
 /// One command: its name, arguments and properties.
@@ -40,6 +44,10 @@ pub struct CommandSpec {
     admin_subcommands: &'static [&'static str],
     /// Whether the argument at an index of a request is a secret; `None` if no argument is.
     is_secret: Option<fn(Args<'_>, usize) -> bool>,
+    /// The category of its group, if the group has another one or none.
+    category: Option<&'static str>,
+    /// Which arguments are channels.
+    pub(crate) channels: Channels,
     /// The event that is published when it stores or edits a value.
     pub(crate) event: &'static str,
     /// The event that is published when it removes one.
@@ -71,6 +79,8 @@ impl CommandSpec {
             keyed_subcommands: &[],
             admin_subcommands: &[],
             is_secret: None,
+            category: None,
+            channels: Channels::None,
             event: name,
             removal_event: "del",
             index: 0,
@@ -352,6 +362,18 @@ impl CommandSpec {
         self
     }
 
+    /// Its category is not that of its group.
+    pub(crate) const fn category(mut self, category: &'static str) -> Self {
+        self.category = Some(category);
+        self
+    }
+
+    /// These arguments are channels.
+    pub(crate) const fn channels(mut self, channels: Channels) -> Self {
+        self.channels = channels;
+        self
+    }
+
     /// The event of a value that it stores or edits, if that is not its name.
     pub(crate) const fn event(mut self, event: &'static str) -> Self {
         self.event = event;
@@ -370,7 +392,7 @@ impl CommandSpec {
     }
 
     /// Whether it runs a script.
-    fn is_script(&self) -> bool {
+    const fn is_script(&self) -> bool {
         self.is(Flags::RUNS_BODY) || self.is(Flags::RUNS_DIGEST)
     }
 
@@ -472,23 +494,6 @@ impl CommandSpec {
     pub(crate) fn accepts(&self, arguments: usize) -> bool {
         let expected = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { arguments >= expected } else { arguments == expected }
-    }
-
-    /// The categories of Redis' access control by group and flags, without the `@`.
-    pub(crate) fn categories(&self) -> impl Iterator<Item = &'static str> {
-        let group = match self.group {
-            "generic" => Some("keyspace"),
-            "server" | "cluster" => None,
-            "sorted-set" => Some("sortedset"),
-            "transactions" => Some("transaction"),
-            group => Some(group),
-        };
-        let flag = |flag, name| self.flags.contains(flag).then_some(name);
-        let kind = flag(Flags::WRITE, "write").or(flag(Flags::READONLY, "read"));
-        let speed = if self.flags.contains(Flags::FAST) { "fast" } else { "slow" };
-        [kind, group, Some(speed), flag(Flags::DANGEROUS, "dangerous"), flag(Flags::BLOCKS, "blocking")]
-            .into_iter()
-            .flatten()
     }
 }
 

@@ -18,6 +18,8 @@ const EVICTED_PER_SLICE: usize = 32;
 
 /// The most percentiles of a command in `INFO`.
 const MAX_PERCENTILES: usize = 32;
+/// The most entries of `ACL LOG`.
+const MAX_ACL_LOG_LEN: usize = 100_000;
 /// The lowest limit of an argument, as in Redis.
 const MIN_BULK_BYTES: usize = 1 << 20;
 
@@ -48,6 +50,7 @@ enum Update {
     MaxBulkBytes(usize),
     SlowLogThreshold(i64),
     SlowLogEntries(usize),
+    AclLogMaxLen(usize),
     /// The only valid value, which needs no change.
     Unchanged,
 }
@@ -60,7 +63,15 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 37] = [
+static SETTINGS: [Setting; 39] = [
+    Setting::fixed("aclfile", |state| {
+        state.config.aclfile.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    }),
+    Setting {
+        name: "acllog-max-len",
+        get: |state| state.users.log.max_entries().to_string(),
+        set: Some(acllog_max_len),
+    },
     Setting { name: "appendonly", get: |_| "no".to_owned(), set: Some(|value| accept_only(value, b"no")) },
     Setting { name: "busy-reply-threshold", get: script_limit_text, set: Some(script_limit) },
     Setting::fixed("bind", |state| state.config.listen.map(|a| a.ip().to_string()).unwrap_or_default()),
@@ -242,7 +253,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
         updates.push(check(value).map_err(|reason| failed(name, reason))?);
     }
     if updates.iter().any(|update| matches!(update, Update::Password(password) if password.is_empty()))
-        && cx.state.config.listen.is_some_and(|address| !address.ip().is_loopback())
+        && cx.state.is_exposed()
     {
         return Err(failed(b"requirepass", "the server listens beyond loopback"));
     }
@@ -266,12 +277,14 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::Percentiles(list) => cx.state.stats.command_stats.set_percentiles(list),
             Update::SlowLogThreshold(micros) => cx.state.set_slow_log_threshold(micros),
             Update::SlowLogEntries(entries) => cx.state.slow_log.set_max_entries(entries),
+            Update::AclLogMaxLen(count) => cx.state.users.log.set_max_entries(count),
             Update::MaxBulkBytes(bytes) => cx.state.set_max_bulk_bytes(bytes),
             Update::TrackingTableMaxKeys(n) => cx.state.store.observers.tracking.set_max_keys(n),
             Update::Unchanged => {}
         }
     }
     cx.session.set_limited(!cx.state.store.evicts_all());
+    cx.session.follow_users(&cx.state.users);
     // What exceeds a lower limit is evicted before the reply, while other connections have their turns.
     slices::begin(cx, EvictExcess)
 }
@@ -334,6 +347,12 @@ fn maxclients(value: &[u8]) -> Result<Update, &'static str> {
 fn tracking_table_max_keys(value: &[u8]) -> Result<Update, &'static str> {
     let number = parse_integer(value).and_then(|number| usize::try_from(number).ok());
     number.map(Update::TrackingTableMaxKeys).ok_or("argument must be an integer that is not negative")
+}
+
+fn acllog_max_len(value: &[u8]) -> Result<Update, &'static str> {
+    let number = parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    let number = usize::try_from(number).ok().filter(|number| *number <= MAX_ACL_LOG_LEN);
+    number.map(Update::AclLogMaxLen).ok_or("argument must be between 0 and 100000 inclusive")
 }
 
 fn timeout(value: &[u8]) -> Result<Update, &'static str> {

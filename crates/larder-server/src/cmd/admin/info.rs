@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use larder_engine::stats::PartitionStats;
+use larder_engine::stats::{Counter, PartitionStats};
 use larder_resp::Args;
 
 use crate::db::DATABASE_COUNT;
@@ -170,6 +170,7 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
     let observers = &state.store.observers;
     let [channels, patterns, shard_channels] = observers.channels.counts();
     let [keys, items, prefixes] = observers.tracking.counts();
+    let [auth, command, key, channel] = state.users.denied.each_ref().map(Counter::get);
     write!(
         out,
         "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ntotal_error_replies:{}\r\n\
@@ -185,7 +186,9 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
          evicted_keys:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\n\
          client_output_buffer_limit_disconnections:{}\r\n\
          pubsub_channels:{}\r\npubsub_patterns:{}\r\npubsubshard_channels:{}\r\n\
-         tracking_total_keys:{}\r\ntracking_total_items:{}\r\ntracking_total_prefixes:{}\r\n",
+         tracking_total_keys:{}\r\ntracking_total_items:{}\r\ntracking_total_prefixes:{}\r\n\
+         acl_access_denied_auth:{}\r\nacl_access_denied_cmd:{}\r\nacl_access_denied_key:{}\r\n\
+         acl_access_denied_channel:{}\r\n",
         totals.accepted,
         counts.commands,
         counts.errors,
@@ -206,6 +209,10 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
         keys,
         items,
         prefixes,
+        auth,
+        command,
+        key,
+        channel,
     )
 }
 

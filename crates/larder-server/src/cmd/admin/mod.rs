@@ -1,5 +1,6 @@
 //! The server as a whole: statistics, settings, and what it tells about its commands.
 
+pub(crate) mod acl;
 pub(crate) mod command;
 pub(crate) mod config;
 pub(crate) mod function;

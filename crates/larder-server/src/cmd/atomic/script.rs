@@ -23,6 +23,7 @@ use crate::cmd::dispatch::{answer, call};
 use crate::cmd::error::reason_left_out;
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
+use crate::cmd::rights;
 use crate::cmd::slices;
 use crate::cmd::table;
 use crate::cmd::{CommandError, Context, Outcome};
@@ -245,8 +246,7 @@ impl<'a> Request<'a> {
     fn lock<'s>(&self, cx: &Context<'s>, locks_all: bool) -> Result<KeyLocks<'s>, CommandError> {
         let store = &cx.state.store;
         if locks_all {
-            cx.require_all_keys()?;
-            return Ok(store.lock_everything());
+            return cx.lock_everything();
         }
         let space = cx.session.database();
         Ok(store.lock(self.keys().map(|name| Key { space, name })))
@@ -385,11 +385,13 @@ impl Run<'_> {
     }
 
     /// Why a command may not be executed.
-    fn refusal(&self, spec: &CommandSpec, arguments: usize) -> Option<&'static str> {
-        if !spec.accepts(arguments) {
+    fn refusal(&self, spec: &'static CommandSpec, args: Args<'_>) -> Option<&'static str> {
+        if !spec.accepts(args.len()) {
             Some("ERR Wrong number of args calling Redis command from script")
         } else if spec.is(Flags::NO_SCRIPT) {
             Some("ERR This Redis command is not allowed from script")
+        } else if let Err(denied) = rights::check_in_script(spec, &self.cx, args) {
+            Some(denied)
         } else if self.is_read_only && spec.may_write() {
             Some("ERR Write commands are not allowed from read-only scripts.")
         } else if self.must_not_grow && spec.is(Flags::DENYOOM) {
@@ -430,7 +432,7 @@ impl Host for Run<'_> {
             return Err(self.refuse(None, unknown_command(&args[0])));
         };
         let spec = command.0;
-        if let Some(error) = self.refusal(spec, args.len()) {
+        if let Some(error) = self.refusal(spec, args) {
             return Err(self.refuse(Some(spec), error));
         }
         if self.uses_other_keys(spec, args) {
@@ -461,8 +463,8 @@ impl Host for Run<'_> {
         self.cx.session.replace_reply_protocol(protocol);
     }
 
-    fn has_command(&self, name: &[u8]) -> bool {
-        table::find(name).is_some()
+    fn may_call(&self, args: Args<'_>) -> Option<bool> {
+        table::find(&args[0]).map(|(spec, _)| rights::allow(spec, &self.cx, args))
     }
 
     fn must_end(&mut self) -> bool {

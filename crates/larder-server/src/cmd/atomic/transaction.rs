@@ -11,6 +11,7 @@ use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::dispatch::{answer, check_and_call};
 use crate::cmd::options::database_index;
 use crate::cmd::queue::Transaction;
+use crate::cmd::rights;
 use crate::cmd::{CommandError, Context, Outcome, slices, table};
 use crate::db::{Key, KeyLocks};
 use crate::observers::Watches;
@@ -71,6 +72,7 @@ pub(crate) fn exec(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
         cx.session.last_command = Some(spec);
         cx.counts.commands += 1;
         answer(&mut cx, Some(spec), |cx| {
+            rights::check_in_exec(spec, cx, args)?;
             check_and_call(table::command(spec), cx, args)?;
             slices::finish(cx);
             Ok(())
@@ -104,10 +106,7 @@ fn lock<'a>(
     let watched = watches.into_iter().flat_map(|watches| watches.keys().map(|(key, _)| key));
     match keys(transaction, cx.session.database()) {
         Some(keys) => Ok(store.lock(keys.into_iter().chain(watched))),
-        None => {
-            cx.require_all_keys()?;
-            Ok(store.lock_everything())
-        }
+        None => cx.lock_everything(),
     }
 }
 

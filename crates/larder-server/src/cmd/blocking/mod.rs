@@ -16,6 +16,7 @@ use larder_resp::{Args, parse_float};
 
 use super::list::end_of;
 use super::options::MultiPop;
+use super::rights;
 use super::slices::{self, SlicedWork};
 use super::{CommandError, Context, Outcome};
 use crate::observers::{self, Pop, Popped, Wait, WaitingPlace};
@@ -107,7 +108,8 @@ fn take_or_wait(cx: &mut Context<'_>, names: Vec<&[u8]>, pop: Pop, timeout: Opti
     let Some(mut place) = place.take() else { return reply(cx, &pop, None) };
     let names = names.into_iter().map(Box::from).collect();
     let wait = Wait::Pop(pop);
-    place.enqueue(Arc::clone(&cx.session.client), wait.clone(), cx.session.database(), names);
+    let (client, command) = (Arc::clone(&cx.session.client), cx.session.last_command);
+    place.enqueue(client, wait.clone(), command, cx.session.database(), names);
     drop(locked);
     let deadline = timeout.map_or(Moment::NEVER, |timeout| Moment::now() + timeout);
     slices::begin(cx, BlockedCommand { place, wait, deadline })
@@ -165,6 +167,7 @@ impl SlicedWork for BlockedCommand {
             observers::Outcome::Read { name, entries } => {
                 return read::reply(cx, &name, &entries).map(|()| true);
             }
+            observers::Outcome::Denied(denied) => return Err(rights::denied_while_waiting(cx, denied)),
             observers::Outcome::TooLarge => return Err(cx.reply_too_large()),
             observers::Outcome::Unblocked => {
                 return Err(CommandError::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK"));

@@ -103,7 +103,8 @@ pub(crate) fn xread(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let read = Read { after, most };
         let names = names.into_iter().map(Box::from).collect();
         let wait = Wait::Read(read);
-        place.enqueue(Arc::clone(&cx.session.client), wait.clone(), cx.session.database(), names);
+        let (client, command) = (Arc::clone(&cx.session.client), cx.session.last_command);
+        place.enqueue(client, wait.clone(), command, cx.session.database(), names);
         drop(locked);
         let timeout = wait_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
         let deadline = timeout.map_or(Moment::NEVER, |timeout| Moment::now() + timeout);

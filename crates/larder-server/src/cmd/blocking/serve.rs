@@ -5,7 +5,7 @@ use std::sync::Arc;
 use larder_resp::{Encoder, Protocol};
 
 use super::{read, take};
-use crate::cmd::{CommandError, Context};
+use crate::cmd::{CommandError, Context, rights};
 use crate::db::{Database, HeldLocks, Key, LockedKeys, type_name};
 use crate::observers::{Origin, Outcome, Pop, Popped, ReadyKey, Wait, make_ready, take_ready};
 use crate::values::stream::Id;
@@ -63,6 +63,9 @@ fn serve(cx: &Context<'_>, held: &dyn HeldLocks, key: &ReadyKey) -> bool {
         }
         let origin = Origin { client: Arc::as_ptr(&waiter.client) as usize, command: None };
         let is_served = waiter.serve(|| {
+            if let Err(denied) = rights::check_waiting(cx, &waiter) {
+                return Some(Outcome::Denied(denied));
+            }
             let mut locked = db.lock_keys([]);
             // A move may fail: its target has another type, or there is no memory for the element.
             let popped =
@@ -91,7 +94,11 @@ fn serve_readers(cx: &Context<'_>, db: Database<'_>, key: &ReadyKey) {
         }
         let outcome = found.as_ref().and_then(|(_, entries)| entries.as_ref());
         let is_served = waiter.serve(|| {
-            Some(match outcome? {
+            let outcome = outcome?;
+            if let Err(denied) = rights::check_waiting(cx, &waiter) {
+                return Some(Outcome::Denied(denied));
+            }
+            Some(match outcome {
                 Some(entries) => Outcome::Read { name: key.1.clone(), entries: Arc::clone(entries) },
                 None => Outcome::TooLarge,
             })

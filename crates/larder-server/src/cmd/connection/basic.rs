@@ -1,5 +1,7 @@
 //! `PING`, `ECHO`, `SELECT`, `RESET`, `QUIT`: commands on the connection.
 
+use std::sync::Arc;
+
 use larder_resp::{Args, Protocol};
 
 use super::pubsub;
@@ -53,7 +55,8 @@ pub(crate) fn reset(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
     cx.session.set_replies(Replies::On);
     cx.session.select(0);
     cx.session.set_protocol(Protocol::Resp2);
-    cx.session.authenticated = !cx.state.requires_password();
+    cx.session.authenticated = cx.state.users.is_open();
+    cx.session.set_user(Arc::clone(cx.state.users.default_user()), &cx.state.users);
     cx.session.update_names(|names| names.name = Vec::new());
     cx.reply().simple("RESET");
     Ok(())

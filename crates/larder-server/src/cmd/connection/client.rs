@@ -26,7 +26,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("ID", "The id of the connection."),
     ("INFO", "The line of the connection in CLIENT LIST."),
     (
-        "KILL <ip:port> | ID <id> | ADDR <ip:port> | LADDR <ip:port> | TYPE <type> | MAXAGE <seconds> | SKIPME <yes|no>",
+        "KILL <ip:port> | ID <id> | ADDR <ip:port> | LADDR <ip:port> | TYPE <type> | USER <name> | MAXAGE <seconds> | SKIPME <yes|no>",
         "Closes connections.",
     ),
     ("LIST [TYPE <type> | ID <id> ...]", "The connections."),

@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::cmd::session::TurnEnd;
 use crate::cmd::slices::{self, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
+use crate::users::User;
 
 /// A class of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,7 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    user: Option<Arc<User>>,
     /// The least time since it was opened.
     min_age: Duration,
     spares_own: bool,
@@ -61,6 +63,7 @@ impl Filter<'_> {
             && client.age() >= self.min_age
             && self.address.is_none_or(|address| client.address().as_bytes() == address)
             && self.local_address.is_none_or(|address| client.local_address().as_bytes() == address)
+            && self.user.as_ref().is_none_or(|user| Arc::ptr_eq(user, &client.user()))
             && !(self.spares_own && client.id == own)
     }
 }
@@ -143,11 +146,11 @@ pub(crate) fn kill(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             _ => Closing { reply: Reply::Ok, ..closing }.finish(cx),
         };
     }
-    let filter = parse(args)?;
+    let filter = parse(cx, args)?;
     Closing::begin(cx, &filter).finish(cx)
 }
 
-fn parse<'a>(args: Args<'a>) -> Result<Filter<'a>, CommandError> {
+fn parse<'a>(cx: &Context<'_>, args: Args<'a>) -> Result<Filter<'a>, CommandError> {
     let mut filter = Filter { spares_own: true, ..Filter::default() };
     let mut words = args.iter();
     while let Some(option) = words.next() {
@@ -167,10 +170,10 @@ fn parse<'a>(args: Args<'a>) -> Result<Filter<'a>, CommandError> {
                 let seconds = seconds.ok_or(CommandError::Fixed("ERR maxage should be greater than 0"))?;
                 filter.min_age = Duration::from_secs(seconds);
             }
-            b"user" if value == b"default" => {}
             b"user" => {
-                let name = String::from_utf8_lossy(value);
-                return Err(CommandError::Other(format!("No such user '{name}'")));
+                let no_user = || format!("No such user '{}'", String::from_utf8_lossy(value));
+                let user = cx.state.users.find(value);
+                filter.user = Some(user.ok_or_else(|| CommandError::Other(no_user()))?);
             }
             b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.spares_own = true,
             b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.spares_own = false,

@@ -4,21 +4,20 @@ use larder_resp::{Args, Protocol, parse_integer};
 
 use super::client::set_name;
 use crate::cmd::admin::info::REDIS_VERSION;
+use crate::cmd::rights;
 use crate::cmd::{CommandError, Context, Outcome};
-
-/// The only user.
-const USER: &[u8] = b"default";
+use crate::users::DEFAULT_USER;
 
 pub(crate) fn auth(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match args.len() {
-        2 if !cx.state.requires_password() => {
+        2 if cx.state.users.needs_no_password() => {
             return Err(CommandError::Fixed(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
                  configuration is correct?",
             ));
         }
-        2 => authenticate(cx, USER, &args[1])?,
-        3 => authenticate(cx, &args[1], &args[2])?,
+        2 => authenticate(cx, args, DEFAULT_USER, &args[1])?,
+        3 => authenticate(cx, args, &args[1], &args[2])?,
         _ => return Err(CommandError::Syntax),
     }
     cx.ok()
@@ -55,7 +54,7 @@ pub(crate) fn hello(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
     }
     if let Some((user, password)) = credentials {
-        authenticate(cx, user, password)?;
+        authenticate(cx, args, user, password)?;
     }
     if !cx.session.authenticated {
         return Err(CommandError::Fixed(
@@ -81,12 +80,13 @@ fn requested_protocol(version: &[u8]) -> Result<Protocol, CommandError> {
     }
 }
 
-fn authenticate(cx: &mut Context<'_>, user: &[u8], candidate: &[u8]) -> Outcome {
-    let matches = cx.state.accepts_password(candidate);
-    if !matches || user != USER {
+fn authenticate(cx: &mut Context<'_>, args: Args<'_>, name: &[u8], password: &[u8]) -> Outcome {
+    let Some(user) = cx.state.users.authenticate(name, password) else {
+        rights::record_login(cx, args, name);
         return Err(CommandError::WrongPass);
-    }
+    };
     cx.session.authenticated = true;
+    cx.session.set_user(user, &cx.state.users);
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use super::{answer, call, check, memory, refuse, serves};
 use crate::cmd::admin::monitor;
 use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::connection::{client, pubsub};
+use crate::cmd::rights;
 use crate::cmd::session::Replies;
 use crate::cmd::table::Command;
 use crate::cmd::{CommandError, Context, Outcome};
@@ -93,9 +94,10 @@ fn admit(cx: &mut Context<'_>, command: Option<&Command>, args: Args<'_>) {
 }
 
 /// Whether a command may run at all.
-fn check_all(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+fn check_all(spec: &'static CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     check(spec, cx, args)?;
     monitor::check(spec, cx)?;
+    rights::check(spec, cx, args)?;
     pubsub::check(spec, cx)?;
     memory::check(spec, cx, args)
 }

@@ -84,8 +84,14 @@ struct Request<'a> {
     target: Option<&'a [u8]>,
 }
 
+const BY_DENIED: CommandError =
+    CommandError::Fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: CommandError =
+    CommandError::Fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
 impl<'a> Request<'a> {
-    fn parse(options: Args<'a>, may_store: bool) -> Result<Self, CommandError> {
+    /// `reads_all` is whether the user may read every key, as `BY` and `GET` do.
+    fn parse(options: Args<'a>, may_store: bool, reads_all: bool) -> Result<Self, CommandError> {
         let mut request = Request {
             order: Order::By(Pattern::Element),
             is_descending: false,
@@ -112,10 +118,13 @@ impl<'a> Request<'a> {
                 // One without a place for the element wins over all others.
                 if !request.is_unsorted() {
                     request.order = match Pattern::parse(pattern) {
+                        Pattern::Key { .. } if !reads_all => return Err(BY_DENIED),
                         pattern @ Pattern::Key { .. } => Order::By(pattern),
                         _ => Order::Unsorted,
                     };
                 }
+            } else if is(b"GET") && !reads_all {
+                return Err(GET_DENIED);
             } else if is(b"GET") {
                 request.gets.push(Pattern::parse(argument()?));
             } else {
@@ -196,13 +205,14 @@ pub(crate) fn sort_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Runs on locks. Messages are taken before the keys are unlocked, so that they are in order with the reply.
 fn lock_and_run(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Outcome {
-    let request = Request::parse(args.skip(2), may_store)?;
+    let reads_all = cx.session.rights().is_none_or(|rights| rights.read_all_keys());
+    let request = Request::parse(args.skip(2), may_store, reads_all)?;
     if cx.held.is_some() {
         return run(cx, &args[1], request);
     }
     let (start, db, store) = (cx.out.len(), cx.db(), &cx.state.store);
     let locks = match request.names_keys() {
-        true => store.lock_everything(),
+        true => cx.lock_everything()?,
         false => store.lock([Some(&args[1]), request.target].into_iter().flatten().map(|name| db.key(name))),
     };
     let mut cx = cx.with_locks(&locks);

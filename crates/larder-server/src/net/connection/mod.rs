@@ -119,9 +119,10 @@ impl Connection {
     /// A connection that `thread` will serve. It is in the list of clients from now on.
     pub(crate) fn open(socket: Socket, state: &Arc<ServerState>, thread: usize) -> Box<Self> {
         let (address, local_address) = socket.addresses();
-        let client = state.clients.register(thread, address, local_address);
+        let user = Arc::clone(state.users.default_user());
+        let client = state.clients.register(thread, address, local_address, user);
         state.stats.threads[thread].connected();
-        let session = Session::new(client, !state.requires_password());
+        let session = Session::new(client, state.users.is_open(), &state.users);
         Box::new(Connection {
             socket,
             state: Arc::clone(state),
@@ -377,6 +378,7 @@ impl Connection {
         buffers.limits.max_request_bytes = self.state.max_request_bytes();
         self.session.set_limited(!self.state.store.evicts_all());
         self.session.set_monitored(self.state.monitors.are_there());
+        self.session.follow_users(&self.state.users);
         let ThreadBuffers { input, lookahead, limits, .. } = &mut *buffers;
         self.paused = self.state.pause.current(now);
         let stop = self.run_input(&input[received], first, limits, lookahead, output, &mut counts);

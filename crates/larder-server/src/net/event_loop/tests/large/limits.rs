@@ -135,8 +135,11 @@ fn transaction_holds_no_more_replies_than_the_limit() {
     let limit = two.state.max_reply_bytes();
     let count = limit as usize / VALUE_BYTES + 2;
     for (reading, is_muted) in [("DUMP", false), ("GET", false), ("DUMP", true)] {
-        let client = two.state.clients.register(0, String::new(), String::new());
-        let (mut session, mut counts, mut out) = (Session::new(client, true), Counts::default(), Vec::new());
+        let users = &two.state.users;
+        let user = Arc::clone(users.default_user());
+        let client = two.state.clients.register(0, String::new(), String::new(), user);
+        let (mut session, mut counts, mut out) =
+            (Session::new(client, true, users), Counts::default(), Vec::new());
         let mut execute = |request: &str| {
             let (mut parser, request) = (RequestParser::new(), format!("{request}\r\n"));
             parser.parse(request.as_bytes(), &Limits::default()).unwrap();
