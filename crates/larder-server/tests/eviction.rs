@@ -85,8 +85,8 @@ fn commands_refused_when_memory_is_used_up_are_those_of_redis() {
         let arguments = usize::from(spec.arity.unsigned_abs()) - 1;
         // Redis looks for a subcommand before it looks at memory.
         let containers = [
-            "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object",
-            "pubsub", "script", "slowlog", "xinfo",
+            "acl", "client", "cluster", "command", "config", "function", "latency", "memory", "module",
+            "object", "pubsub", "script", "slowlog", "xinfo",
         ];
         let argument = if containers.contains(&spec.name) { "help" } else { "x" };
         let mut request = vec![spec.name.to_owned()];

@@ -46,6 +46,9 @@ fn next_server_has_the_keys_of_the_last_one() {
         &["RPUSH", "list", "x", "y", "z"],
         &["SADD", "set", "1", "2"],
         &["ZADD", "zset", "1.5", "member"],
+        &["XADD", "stream", "5-1", "event", "active", "job", "1"],
+        &["XADD", "stream", "6-1", "event", "completed", "job", "1"],
+        &["XDEL", "stream", "6-1"],
         &["SETBIT", "bits", "70", "1"],
         &["PFADD", "visitors", "a", "b"],
         &["SELECT", "7"],
@@ -54,7 +57,7 @@ fn next_server_has_the_keys_of_the_last_one() {
     ] {
         assert!(!matches!(client.call(request), Frame::Error(_)), "{request:?}");
     }
-    let dumps = ["text", "list", "set", "zset", "bits", "visitors"];
+    let dumps = ["text", "list", "set", "zset", "stream", "bits", "visitors"];
     client.call(&["SELECT", "0"]);
     let before: Vec<Frame> = dumps.iter().map(|key| client.call(&["DUMP", key])).collect();
     first.stop();

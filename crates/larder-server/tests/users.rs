@@ -360,6 +360,30 @@ fn random_rules_allow_what_redis_allows() {
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// `SORT` finds keys by names that are not arguments.
+#[test]
+fn sort_by_other_keys_needs_the_right_to_read_all() {
+    let Some((mut admin, servers)) = Pair::start() else { return };
+    let mut user = Pair::connect(&servers.0, &servers.1);
+    admin.compare(&words("ACL SETUSER ada on nopass +@all ~list ~w_*")).unwrap();
+    admin.compare(&words("RPUSH list 2 1")).unwrap();
+    user.compare(&words("AUTH ada x")).unwrap();
+    let requests =
+        ["SORT list", "SORT list BY w_*", "SORT_RO list BY x", "SORT list GET #", "SORT list GET w_*"];
+    for request in requests {
+        user.compare(&words(request)).unwrap();
+    }
+    admin.compare(&words("ACL SETUSER ada %R~*")).unwrap();
+    for request in requests {
+        user.compare(&words(request)).unwrap();
+    }
+    // A selector that reads all keys is enough.
+    admin.compare(&words("ACL SETUSER ada resetkeys ~list (+sort %R~*)")).unwrap();
+    for request in requests {
+        user.compare(&words(request)).unwrap();
+    }
+}
+
 #[test]
 fn denied_requests_are_logged_and_counted_as_in_redis() {
     let Some((mut admin, servers)) = Pair::start() else { return };

@@ -31,7 +31,7 @@ impl CommandSpec {
     /// The categories of the command, without the `@`. One with subcommands leaves them to these.
     pub(crate) fn categories(&self) -> impl Iterator<Item = &'static str> {
         let (has_subcommands, is_script) = (!self.subcommands.is_empty(), self.is_script());
-        let group = self.category.or_else(|| self.category_of_group().filter(|_| !has_subcommands));
+        let group = self.category_of_group().filter(|_| !has_subcommands && self.own_categories.is_empty());
         let kind = self.category_of_kind().filter(|_| !has_subcommands && !is_script);
         let flag = |flag, name| self.flags.contains(flag).then_some(name);
         let speed = if self.flags.contains(Flags::FAST) { "fast" } else { "slow" };
@@ -39,6 +39,7 @@ impl CommandSpec {
         [kind, group, Some(speed), dangerous, flag(Flags::BLOCKS, "blocking"), flag(Flags::ADMIN, "admin")]
             .into_iter()
             .flatten()
+            .chain(self.own_categories.iter().copied())
     }
 
     /// The categories of one of its subcommands.
@@ -47,9 +48,11 @@ impl CommandSpec {
         let reads = self.keyed_subcommands.contains(&subcommand).then_some("read");
         let kind = self.category_of_kind().or(reads).filter(|_| !is_help);
         let admin = |name| is_admin.then_some(name);
-        [kind, self.category.or(self.category_of_group()), Some("slow"), admin("admin"), admin("dangerous")]
+        let group = self.category_of_group().filter(|_| self.own_categories.is_empty());
+        [kind, group, Some("slow"), admin("admin"), admin("dangerous")]
             .into_iter()
             .flatten()
+            .chain(self.own_categories.iter().copied())
     }
 
     fn category_of_kind(&self) -> Option<&'static str> {

@@ -44,8 +44,8 @@ pub struct CommandSpec {
     admin_subcommands: &'static [&'static str],
     /// Whether the argument at an index of a request is a secret; `None` if no argument is.
     is_secret: Option<fn(Args<'_>, usize) -> bool>,
-    /// The category of its group, if the group has another one or none.
-    category: Option<&'static str>,
+    /// Its categories, if that of its group is none of them.
+    own_categories: &'static [&'static str],
     /// Which arguments are channels.
     pub(crate) channels: Channels,
     /// The event that is published when it stores or edits a value.
@@ -79,7 +79,7 @@ impl CommandSpec {
             keyed_subcommands: &[],
             admin_subcommands: &[],
             is_secret: None,
-            category: None,
+            own_categories: &[],
             channels: Channels::None,
             event: name,
             removal_event: "del",
@@ -362,9 +362,9 @@ impl CommandSpec {
         self
     }
 
-    /// Its category is not that of its group.
-    pub(crate) const fn category(mut self, category: &'static str) -> Self {
-        self.category = Some(category);
+    /// These are its categories, and not that of its group.
+    pub(crate) const fn categories_are(mut self, categories: &'static [&'static str]) -> Self {
+        self.own_categories = categories;
         self
     }
 
