@@ -50,6 +50,11 @@ pub(super) fn allow(spec: &'static CommandSpec, cx: &Context<'_>, args: Args<'_>
     check_with(spec, cx, args).is_ok()
 }
 
+/// Whether the user may let a request read keys that its arguments do not name, as `SORT` does with `BY` and `GET`.
+pub(super) fn may_read_all_keys(spec: &'static CommandSpec, cx: &Context<'_>, args: Args<'_>) -> bool {
+    cx.session.rights().is_none_or(|rights| cx.state.users.read_all_keys(rights, spec, args))
+}
+
 /// Whether a connection that waits may still take what is there now.
 pub(super) fn check_waiting(cx: &Context<'_>, waiter: &Waiter) -> Result<(), Denied> {
     let Some((rights, spec)) = waiter.client.user().limits().zip(waiter.command) else { return Ok(()) };

@@ -1,6 +1,7 @@
 //! The file of users: a line for each, in the form of `ACL LIST`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,14 +37,14 @@ pub(super) fn read(catalogue: &Catalogue, path: &Path) -> Result<Profiles, Vec<S
         if line.is_empty() {
             continue;
         }
-        let parsed = parse(catalogue, line);
-        let is_new = |name: &Box<[u8]>| !profiles.contains_key(name);
-        match parsed {
-            Ok((name, profile)) if is_new(&name) => _ = profiles.insert(name, profile),
-            Ok((name, _)) => {
-                let name = String::from_utf8_lossy(&name);
-                faults.push(format!("{shown}:{number}: duplicate user '{name}'"));
-            }
+        match parse(catalogue, line) {
+            Ok((name, profile)) => match profiles.entry(name) {
+                Entry::Vacant(entry) => _ = entry.insert(profile),
+                Entry::Occupied(entry) => {
+                    let name = String::from_utf8_lossy(entry.key());
+                    faults.push(format!("{shown}:{number}: duplicate user '{name}'"));
+                }
+            },
             Err(fault) => faults.push(format!("{shown}:{number}: {fault}")),
         }
     }

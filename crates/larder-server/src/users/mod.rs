@@ -201,8 +201,11 @@ impl Users {
             return Err(LoadError::Open);
         }
         let mut by_name = self.by_name.lock();
-        let is_gone = |name: &Box<[u8]>, _: &mut Arc<User>| !profiles.contains_key(name);
-        let removed: Vec<_> = by_name.extract_if(.., is_gone).map(|(_, user)| user).collect();
+        let is_named = |(name, _): &(Box<[u8]>, Arc<User>)| profiles.contains_key(name);
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut *by_name).into_iter().partition(is_named);
+        *by_name = kept;
+        let removed: Vec<Arc<User>> = gone.into_values().collect();
         removed.iter().for_each(|user| user.set_profile(Profile::new(&self.catalogue)));
         let changed = by_name.values().cloned().collect();
         for (name, profile) in profiles {
@@ -238,6 +241,12 @@ impl Users {
         args: Args<'_>,
     ) -> Result<(), Denied> {
         rights.check(&self.catalogue, &Uses::of_request(self.catalogue.of_request(spec, args), args))
+    }
+
+    /// Whether a request may read keys that its arguments do not name.
+    pub(crate) fn read_all_keys(&self, rights: &Rights, spec: &'static CommandSpec, args: Args<'_>) -> bool {
+        let uses = Uses::of_request(self.catalogue.of_request(spec, args), args);
+        rights.read_all_keys(&self.catalogue, &uses)
     }
 
     /// Whether a command that waits may take members of its keys with these rights.

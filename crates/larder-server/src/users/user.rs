@@ -76,9 +76,11 @@ impl Rights {
         self.selectors.iter().any(|selector| selector.allows_channel(name, is_pattern))
     }
 
-    /// Whether it may read every key: what finds keys by names that are not arguments needs that.
-    pub(crate) fn read_all_keys(&self) -> bool {
-        self.selectors.iter().any(Selector::reads_all_keys)
+    /// Whether a set of rights that allows the request also allows to read every key.
+    pub(super) fn read_all_keys(&self, catalogue: &Catalogue, uses: &Uses<'_>) -> bool {
+        self.selectors
+            .iter()
+            .any(|selector| selector.reads_all_keys() && selector.check(catalogue, uses).is_ok())
     }
 }
 
@@ -240,7 +242,8 @@ pub(crate) enum RulesError {
 
 /// Joins the words of each selector, from one that begins with a parenthesis to one that ends with one.
 fn join_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, RulesError> {
-    let (mut joined, mut open): (Vec<Vec<u8>>, Option<(Vec<u8>, &[u8])>) = (Vec::new(), None);
+    let mut joined = Vec::new();
+    let mut open: Option<(Vec<u8>, &[u8])> = None;
     for rule in rules {
         let (mut text, first) = match open.take() {
             Some((mut text, first)) => {

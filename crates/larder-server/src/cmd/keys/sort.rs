@@ -9,7 +9,7 @@ use larder_resp::{Args, parse_float};
 
 use crate::cmd::blocking::serve::serve_ready;
 use crate::cmd::options::integer;
-use crate::cmd::{CommandError, Context, Outcome};
+use crate::cmd::{CommandError, Context, Outcome, rights};
 use crate::db::{Database, Expiry, WrongType, collections};
 use crate::values::list::{End, List};
 
@@ -205,7 +205,7 @@ pub(crate) fn sort_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Runs on locks. Messages are taken before the keys are unlocked, so that they are in order with the reply.
 fn lock_and_run(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Outcome {
-    let reads_all = cx.session.rights().is_none_or(|rights| rights.read_all_keys());
+    let reads_all = cx.session.last_command.is_some_and(|spec| rights::may_read_all_keys(spec, cx, args));
     let request = Request::parse(args.skip(2), may_store, reads_all)?;
     if cx.held.is_some() {
         return run(cx, &args[1], request);
