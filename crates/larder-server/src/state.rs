@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use crate::client::{Client, Clients, Inbox, Message, Monitors, Pause};
 use crate::config::{Config, Password};
-use crate::db::Store;
+use crate::db::{MemoryPolicy, Store};
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
 use crate::stats::{SlowLog, Stats};
@@ -46,6 +46,8 @@ pub(crate) struct ServerState {
     /// Whether the time for that is over: scripts that still run are ended.
     pub(crate) drain_is_over: AtomicBool,
     pub(crate) pause: Pause,
+    /// Whether the log says that elements which somebody waits for may be evicted.
+    has_warned_of_queues: AtomicBool,
     pub(crate) monitors: Arc<Monitors>,
     pub(crate) slow_log: SlowLog,
     pub(crate) users: Users,
@@ -88,6 +90,7 @@ impl ServerState {
             draining: AtomicBool::new(false),
             drain_is_over: AtomicBool::new(false),
             pause: Pause::new(),
+            has_warned_of_queues: AtomicBool::new(false),
             monitors: Arc::default(),
             slow_log: SlowLog::default(),
             users,
@@ -186,6 +189,18 @@ impl ServerState {
     pub(crate) fn set_slow_log_threshold(&self, micros: i64) {
         self.slow_log.set_threshold_micros(micros);
         self.stats.measure_always(|spec| self.slow_log.may_log(spec));
+    }
+
+    /// Warns, once, if a client waits for elements that may be evicted before it takes them.
+    pub(crate) fn warn_of_evicted_queues(&self) {
+        let policy = self.store.policy();
+        if policy != MemoryPolicy::Noeviction && !self.has_warned_of_queues.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                %policy,
+                "a client waits for elements of a key, as a worker does for jobs: this policy may evict jobs that nobody has \
+                 taken yet; set maxmemory-policy to noeviction"
+            );
+        }
     }
 
     /// The number of scripts that are kept, and their bytes.

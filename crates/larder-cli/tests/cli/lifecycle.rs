@@ -233,6 +233,20 @@ fn keys_survive_a_clean_stop_by_a_snapshot_and_no_kill() {
         .assert_failure(&format!("larder server: cannot write the snapshot {}: {system}", missing.display()));
 }
 
+/// A broker must not lose jobs: the log says so once, when a worker waits.
+#[test]
+fn waiting_worker_under_an_evicting_policy_is_worth_a_warning() {
+    let warnings = |policy: &str| {
+        let (mut server, address) = start_server([format!("--max-memory-policy={policy}")]);
+        assert_eq!(command(address, "BLPOP jobs 0.01"), "*-1");
+        assert_eq!(command(address, "BLPOP jobs 0.01"), "*-1");
+        server.running().terminate();
+        let ended = server.end().assert_clean_stop();
+        ended.stderr.matches("set maxmemory-policy to noeviction").count()
+    };
+    assert_eq!((warnings("allkeys-lru"), warnings("volatile-ttl"), warnings("noeviction")), (1, 1, 0));
+}
+
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).expect("it was created").permissions().mode() & 0o777
 }

@@ -63,7 +63,7 @@ impl Store {
                 loading.skip(None);
             }
             if !loading.load_next(self) {
-                loading.wait_for_others();
+                loading.finish(self);
                 self.policy.fetch_and(!LOADING, Ordering::SeqCst);
                 *self.loading.write() = None;
                 return true;

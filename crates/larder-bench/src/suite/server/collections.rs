@@ -74,6 +74,7 @@ const TYPES: [Type; 3] = [
 ];
 
 /// The workloads of memory.
+#[cfg(test)]
 pub(super) fn memory_workloads() -> impl Iterator<Item = &'static str> {
     TYPES.iter().map(|kind| kind.memory)
 }

@@ -106,6 +106,7 @@ fn take_or_wait(cx: &mut Context<'_>, names: Vec<&[u8]>, pop: Pop, timeout: Opti
         }
     }
     let Some(mut place) = place.take() else { return reply(cx, &pop, None) };
+    cx.state.warn_of_evicted_queues();
     let names = names.into_iter().map(Box::from).collect();
     let wait = Wait::Pop(pop);
     let (client, command) = (Arc::clone(&cx.session.client), cx.session.last_command);

@@ -77,24 +77,26 @@ impl Loading {
 
     /// Loads the next block; returns whether there was one.
     pub(crate) fn load_next(&self, store: &Store) -> bool {
-        let block = self.next.fetch_add(1, Ordering::Relaxed);
-        if block >= self.places.len() {
-            return false;
-        }
-        self.load_block(store, block);
-        true
+        let block = self.take_next();
+        block.inspect(|block| self.load_block(store, *block)).is_some()
     }
 
-    /// Waits until the blocks that other threads are loading are loaded.
-    pub(crate) fn wait_for_others(&self) {
-        self.locks.iter().for_each(|lock| drop(lock.lock()));
+    /// The block that is to be loaded next, which no other call returns.
+    pub(super) fn take_next(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|block| *block < self.places.len())
+    }
+
+    /// Loads whatever is not loaded, also what another thread has taken to load it.
+    pub(crate) fn finish(&self, store: &Store) {
+        (0..self.places.len()).for_each(|block| self.load_block(store, block));
     }
 
     /// Loads no further entry of a database, or of any. What is loaded already can be removed after this.
     pub(crate) fn skip(&self, database: Option<u8>) {
         let bits = database.map_or(u16::MAX, |database| 1 << database);
         self.emptied.fetch_or(bits, Ordering::SeqCst);
-        self.wait_for_others();
+        // Whoever loads a block now may not have seen the bits.
+        self.locks.iter().for_each(|lock| drop(lock.lock()));
     }
 
     fn load_block(&self, store: &Store, block: usize) {

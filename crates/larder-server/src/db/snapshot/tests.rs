@@ -242,6 +242,16 @@ fn commands_during_the_loading_see_every_key() {
     }
 }
 
+/// A thread that had taken a block loaded it when another thread had declared the end: over what was written since.
+#[test]
+fn block_that_another_thread_has_taken_is_loaded_before_the_end() {
+    let (_folder, path) = written(1_000);
+    let store = loading(&path);
+    assert_eq!(store.loading().unwrap().take_next(), Some(0));
+    assert!(store.load_rest(|| true));
+    assert_eq!(store.len(), 1_000);
+}
+
 #[test]
 fn flushed_databases_stay_empty() {
     let (_folder, path) = place();
