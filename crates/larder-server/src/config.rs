@@ -46,6 +46,20 @@ pub struct Config {
     /// File of users, their passwords and their rights, in the form of Redis. `ACL LOAD` reads it again, and `ACL SAVE` writes
     /// it. A user `default` in it replaces the one of `requirepass`. Default: none.
     pub aclfile: Option<PathBuf>,
+    /// Port for connections with TLS, at the IP address of `listen`; 0 selects a free port. Needs `tls_cert` and `tls_key`.
+    /// Default: none.
+    pub tls_port: Option<u16>,
+    /// Whether only the port for TLS is open at the address, and that of `listen` is not. Default `false`.
+    pub tls_only: bool,
+    /// The certificate chain of the server, in PEM. Default: none.
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of `tls_cert`, in PEM. Only its owner may have access to it. Default: none.
+    pub tls_key: Option<PathBuf>,
+    /// Root certificates, in PEM, one of which must have signed the certificates of clients. Default: none, clients need no
+    /// certificate.
+    pub tls_ca: Option<PathBuf>,
+    /// Whether clients need a certificate, if there is `tls_ca`. Default `yes`.
+    pub tls_auth_clients: ClientCertificates,
     /// Maximum number of open connections. A further connection gets an error and is closed. The server raises the
     /// process's limit on open files accordingly, if the system allows it. Default 10,000. Range 1 to 1,000,000.
     pub maxclients: usize,
@@ -79,6 +93,12 @@ impl Default for Config {
             threads: None,
             requirepass: None,
             aclfile: None,
+            tls_port: None,
+            tls_only: false,
+            tls_cert: None,
+            tls_key: None,
+            tls_ca: None,
+            tls_auth_clients: ClientCertificates::Yes,
             maxclients: 10_000,
             max_reply_bytes: ByteSize(1 << 30),
             max_client_memory: None,
@@ -107,7 +127,35 @@ impl Config {
         in_range("max_reply_bytes", self.max_reply_bytes.0, MIN_BYTES, MAX_BYTES)?;
         in_range("max_client_memory", max_client_memory, MIN_BYTES, MAX_BYTES)?;
         in_range("tcp_keepalive_secs", self.tcp_keepalive_secs, 0, MAX_KEEPALIVE_SECS)?;
-        in_range("drain_timeout_ms", self.drain_timeout_ms, 0, MAX_DRAIN_MS)
+        in_range("drain_timeout_ms", self.drain_timeout_ms, 0, MAX_DRAIN_MS)?;
+        self.check_tls()
+    }
+
+    /// Refuses options of TLS that would have no effect, or need another one.
+    fn check_tls(&self) -> Result<(), ServerError> {
+        let is_given = [
+            ("tls_only", self.tls_only),
+            ("tls_cert", self.tls_cert.is_some()),
+            ("tls_key", self.tls_key.is_some()),
+            ("tls_ca", self.tls_ca.is_some()),
+        ];
+        let needs = |option, missing: &str| {
+            Err(ServerError::Tls { option, reason: format!("it needs {missing}, which is missing") })
+        };
+        match self.tls_port {
+            None => match is_given.into_iter().find(|(_, is_given)| *is_given) {
+                Some((option, _)) => needs(option, "tls_port"),
+                None => Ok(()),
+            },
+            Some(_) if self.listen.is_none() => needs("tls_port", "listen"),
+            Some(_) if self.tls_cert.is_none() => needs("tls_port", "tls_cert"),
+            Some(_) if self.tls_key.is_none() => needs("tls_port", "tls_key"),
+            Some(_) if !cfg!(feature = "tls") => {
+                let reason = "this program was built without TLS".to_owned();
+                Err(ServerError::Tls { option: "tls_port", reason })
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// The mode of the server, as `INFO` and `HELLO` name it.
@@ -119,6 +167,31 @@ impl Config {
     pub(crate) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         self.threads.unwrap_or_else(cores)
+    }
+}
+
+/// Which clients need a certificate on the port for TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificates {
+    /// None is asked for.
+    No,
+    /// One that is sent must be valid.
+    Optional,
+    /// All of them.
+    Yes,
+}
+
+impl std::str::FromStr for ClientCertificates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "no" => Ok(ClientCertificates::No),
+            "optional" => Ok(ClientCertificates::Optional),
+            "yes" => Ok(ClientCertificates::Yes),
+            _ => Err(format!("'{text}' is not no, optional or yes")),
+        }
     }
 }
 

@@ -31,6 +31,14 @@ pub enum ServerError {
          listen on a loopback address"
     )]
     Unprotected(SocketAddr),
+    /// An option of TLS needs another one, or its file cannot be used.
+    #[error("{option}: {reason}")]
+    Tls {
+        /// Name of the option.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The file of users cannot be read, or has lines that are not valid.
     #[error("cannot read the users of aclfile: {0}")]
     Users(String),

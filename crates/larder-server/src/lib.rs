@@ -54,14 +54,14 @@ mod users;
 mod values;
 
 pub use cmd::commands;
-pub use config::{Config, Password};
+pub use config::{ClientCertificates, Config, Password};
 pub use db::snapshot::{SnapshotError, WRITE_LIMIT as SNAPSHOT_WRITE_LIMIT};
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::ServerError;
 
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_text::ByteSize;
-pub use server::Server;
+pub use server::{CertificateHandle, Server};
 pub use spec::CommandSpec;
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};
 pub use system::raise_open_files;

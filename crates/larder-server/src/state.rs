@@ -41,6 +41,8 @@ pub(crate) struct ServerState {
     pub(crate) run_id: String,
     /// The bound TCP port; 0 without TCP.
     pub(crate) port: u16,
+    /// The bound port for TLS; 0 without TLS.
+    pub(crate) tls_port: u16,
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
     /// Whether the time for that is over: scripts that still run are ended.
@@ -53,6 +55,9 @@ pub(crate) struct ServerState {
     pub(crate) users: Users,
     /// The values that commands build.
     pub(crate) building: Builds,
+    /// What handshakes on the TLS port need.
+    #[cfg(feature = "tls")]
+    pub(crate) certificate: Option<larder_tls::Certificate>,
     #[cfg(feature = "scripts")]
     pub(crate) scripts: ScriptCache,
     /// Milliseconds after which a script ends; 0 = never.
@@ -87,6 +92,7 @@ impl ServerState {
             unauthenticated_limits: Limits::unauthenticated(),
             run_id: run_id(),
             port,
+            tls_port: 0,
             draining: AtomicBool::new(false),
             drain_is_over: AtomicBool::new(false),
             pause: Pause::new(),
@@ -95,6 +101,8 @@ impl ServerState {
             slow_log: SlowLog::default(),
             users,
             building: Builds::default(),
+            #[cfg(feature = "tls")]
+            certificate: None,
             #[cfg(feature = "scripts")]
             scripts: ScriptCache::default(),
             script_limit_ms: AtomicU64::new(DEFAULT_SCRIPT_LIMIT_MS),

@@ -35,6 +35,7 @@
 //! - `sorting`: `SORT`, compared with a real Redis;
 //! - `statistics`: counts and times of commands;
 //! - `streams`: streams, compared with a real Redis;
+//! - `tls`: connections with TLS, their certificates and handshakes;
 //! - `tools`: what tools and exporters ask, with the real `redis-cli`;
 //! - `tracking`: messages about changed keys, for caches of clients;
 //! - `transactions`: `MULTI`, `EXEC`, `WATCH`;
@@ -79,6 +80,7 @@ mod sorting;
 mod statistics;
 mod streams;
 mod support;
+mod tls;
 mod tools;
 mod tracking;
 mod transactions;

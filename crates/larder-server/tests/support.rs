@@ -7,13 +7,15 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use larder_resp::{Frame, Limits, Progress, Protocol, ReplyParser};
-use larder_server::{Config, Server, StatsHandle, Store};
+use larder_server::{CertificateHandle, Config, Server, ServerError, StatsHandle, Store};
 use larder_testkit::{Deadline, PATIENCE};
 use tokio::sync::oneshot;
 
 /// A running server. It stops when it is dropped.
 pub(crate) struct TestServer {
-    address: SocketAddr,
+    address: Option<SocketAddr>,
+    tls_address: Option<SocketAddr>,
+    certificate: Option<CertificateHandle>,
     stats: StatsHandle,
     store: Store,
     shutdown: Option<oneshot::Sender<()>>,
@@ -52,18 +54,29 @@ impl TestServer {
 
     fn bind(config: Config, store: Store) -> TestServer {
         let server = Server::bind_with(config, store).unwrap();
-        let (address, stats, store) = (server.local_addr().unwrap(), server.stats_handle(), server.store());
+        let (address, stats, store) = (server.local_addr(), server.stats_handle(), server.store());
+        let (tls_address, certificate) = (server.tls_addr(), server.certificate_handle());
         let (shutdown, shutdown_requested) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(server.run(async { shutdown_requested.await.unwrap_or(()) })).unwrap();
         });
         let _deadline = Deadline::start();
-        TestServer { address, stats, store, shutdown: Some(shutdown), thread: Some(thread), _deadline }
+        let (shutdown, thread) = (Some(shutdown), Some(thread));
+        TestServer { address, tls_address, certificate, stats, store, shutdown, thread, _deadline }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.address.expect("it listens without TLS")
+    }
+
+    pub(crate) fn tls_address(&self) -> SocketAddr {
+        self.tls_address.expect("it listens with TLS")
+    }
+
+    /// Reads the certificate again.
+    pub(crate) fn reload(&self) -> Result<(), ServerError> {
+        self.certificate.as_ref().expect("it has a certificate").reload()
     }
 
     pub(crate) fn stats(&self) -> &StatsHandle {
@@ -75,7 +88,7 @@ impl TestServer {
     }
 
     pub(crate) fn connect(&self) -> Client<TcpStream> {
-        connect(self.address)
+        connect(self.address())
     }
 
     /// A connection with this protocol version.
@@ -89,7 +102,7 @@ impl TestServer {
     /// Stops the server, and starts one at the same address, which is empty.
     pub(crate) fn restart(&mut self) {
         self.end();
-        *self = TestServer::at(self.address);
+        *self = TestServer::at(self.address());
     }
 
     /// Stops the server and waits for its end.
@@ -139,7 +152,7 @@ pub(crate) fn connect_unix(path: &Path) -> std::io::Result<Client<UnixStream>> {
 }
 
 impl<S: Read + Write> Client<S> {
-    fn new(stream: S) -> Self {
+    pub(crate) fn new(stream: S) -> Self {
         Client { stream, buffer: Vec::new(), parser: ReplyParser::new() }
     }
 

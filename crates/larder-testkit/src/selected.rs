@@ -99,6 +99,11 @@ pub(crate) fn larder_command(program: &Path, folder: &Path, options: &[String]) 
         match pair {
             [name, value] if name == "--port" => port = value,
             [name, value] if name == "--bind" => host = value,
+            [name, value] if name == "--tls-port" => _ = command.args(["--tls-only", name, value]),
+            [name, value] if name == "--tls-cert-file" => _ = command.args(["--tls-cert", value]),
+            [name, value] if name == "--tls-key-file" => _ = command.args(["--tls-key", value]),
+            [name, value] if name == "--tls-ca-cert-file" => _ = command.args(["--tls-ca", value]),
+            [name, value] if name == "--tls-auth-clients" => _ = command.args([name, value]),
             [name, value] if name == "--aclfile" => _ = command.args(["--aclfile", value]),
             [name, value] if name == "--requirepass" => _ = command.args(["--requirepass", value]),
             _ => panic!("larder server has no {pair:?}: list {} in only_redis.txt", test_name()),

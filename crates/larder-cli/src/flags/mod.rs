@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use larder_links::export::Format;
 use larder_links::import::SourceFormat;
 use larder_links::{Scope, TokenName};
-use larder_server::MemoryPolicy;
+use larder_server::{ClientCertificates, MemoryPolicy};
 use larder_terminal::whole_number;
 use larder_text::ByteSize;
 use std::ffi::OsString;
@@ -283,6 +283,25 @@ pub(crate) struct ServerOptions {
     /// A file of users, in the form of Redis [default: none].
     #[arg(long, env = "LARDER_SERVER_ACLFILE", value_name = "FILE")]
     pub(crate) aclfile: Option<PathBuf>,
+    /// Also serve TLS on this port of the address; 0 selects a free one. Needs --tls-cert and --tls-key [default: none].
+    #[arg(long, env = "LARDER_SERVER_TLS_PORT", value_name = "PORT")]
+    pub(crate) tls_port: Option<u16>,
+    /// Serve no other port than that for TLS [default: false].
+    #[arg(long, env = "LARDER_SERVER_TLS_ONLY", value_name = "true|false", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) tls_only: Option<bool>,
+    /// The certificate chain for TLS, in PEM. SIGHUP reads it again [default: none].
+    #[arg(long, env = "LARDER_SERVER_TLS_CERT", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM, in a file that only its owner can access [default: none].
+    #[arg(long, env = "LARDER_SERVER_TLS_KEY", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Roots that have signed the certificates of clients, in PEM [default: none, clients need no certificate].
+    #[arg(long, env = "LARDER_SERVER_TLS_CA", value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Whether clients need a certificate, if there is --tls-ca: no, optional or yes [default: yes].
+    #[arg(long, env = "LARDER_SERVER_TLS_AUTH_CLIENTS", value_name = "no|optional|yes")]
+    pub(crate) tls_auth_clients: Option<ClientCertificates>,
     /// The maximum number of open connections [default: 10000].
     #[arg(long, env = "LARDER_SERVER_MAXCLIENTS", value_name = "N", value_parser = count(1..=1_000_000))]
     pub(crate) maxclients: Option<usize>,

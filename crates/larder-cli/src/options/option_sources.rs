@@ -121,6 +121,7 @@ impl OptionSources {
             ServerError::UnixSocket { .. } => "unixsocket",
             ServerError::Store(_) => "max_memory",
             ServerError::Users(_) => "aclfile",
+            ServerError::Tls { option, .. } => *option,
             _ => return error.into(),
         };
         self.unusable(option, error)

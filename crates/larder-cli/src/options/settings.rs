@@ -181,6 +181,12 @@ impl File {
             threads,
             requirepass,
             aclfile,
+            tls_port,
+            tls_only,
+            tls_cert,
+            tls_key,
+            tls_ca,
+            tls_auth_clients,
             maxclients,
             cluster_mode,
         } = flags.options;
@@ -195,6 +201,12 @@ impl File {
         config.snapshot = snapshot.or(config.snapshot);
         config.threads = threads.or(config.threads);
         config.aclfile = aclfile.or(config.aclfile);
+        config.tls_port = tls_port.or(config.tls_port);
+        config.tls_only = tls_only.unwrap_or(config.tls_only);
+        config.tls_cert = tls_cert.or(config.tls_cert);
+        config.tls_key = tls_key.or(config.tls_key);
+        config.tls_ca = tls_ca.or(config.tls_ca);
+        config.tls_auth_clients = tls_auth_clients.unwrap_or(config.tls_auth_clients);
         config.maxclients = maxclients.unwrap_or(config.maxclients);
         config.cluster_mode = cluster_mode.unwrap_or(config.cluster_mode);
         config.requirepass = password.clone().map(Password::new);

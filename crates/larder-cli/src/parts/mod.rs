@@ -8,7 +8,7 @@ pub(crate) mod startup_pages;
 
 use crate::options::option_sources::OptionSources;
 use crate::options::settings::{self, AdminPort};
-use crate::output::print;
+use crate::output::{print, remark};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::listen::ListenAddress;
@@ -17,12 +17,13 @@ use crate::process::supervisor::{HealthHandle, Supervisor};
 use anyhow::{Context, Error, Result};
 use larder_admin::{Registry, Token};
 use larder_links::{Deps, Links, LinksError};
-use larder_server::{Server, ServerError, Store};
+use larder_server::{CertificateHandle, Server, ServerError, Store};
 use sources::CurrentStats;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
+use tokio::signal::unix::Signal;
 
 /// `larder server`.
 pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
@@ -30,7 +31,9 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
     settings.config.validate().map_err(|error| sources.of_server(error))?;
     let admin_port = std::mem::take(&mut settings.admin).port(&sources)?;
     runtime()?.block_on(async {
-        let stop = signals::stop_signal(false)?;
+        let reloads = settings.config.tls_port.is_some();
+        let stop = signals::stop_signal(reloads)?;
+        let hangups = reloads.then(signals::hangups).transpose()?;
         let mut admin = None;
         if let Some(port) = admin_port {
             let requested = Shares { server: settings.config.maxclients, links: 0, admin: ADMIN_CONNECTIONS };
@@ -43,6 +46,9 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
         let server = bind_server(&settings, &store)?;
         if let Some(address) = server.local_addr() {
             print(&format!("larder server listens on {address}\n"))?;
+        }
+        if let Some(address) = server.tls_addr() {
+            print(&format!("larder server listens on {address}, with TLS\n"))?;
         }
         if let Some(path) = server.unix_path() {
             print(&format!("larder server listens on {}\n", path.display()))?;
@@ -57,11 +63,24 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
             admin_port::start(&mut supervisor, pages, listener, connections);
         }
         startup_pages::release();
+        if let Some((hangups, certificate)) = hangups.zip(server.certificate_handle()) {
+            tokio::spawn(reload_after(hangups, certificate));
+        }
         let ended = server.run(stop).await;
         let stopped = supervisor.shut_down(admin_port::DRAIN).await;
         ended?;
         stopped.map(drop)
     })
+}
+
+/// Reads the certificate of the cache server again after each SIGHUP.
+pub(crate) async fn reload_after(mut hangups: Signal, certificate: CertificateHandle) {
+    while hangups.recv().await.is_some() {
+        match certificate.reload() {
+            Ok(()) => remark("larder server: the certificate was read again"),
+            Err(error) => remark(&format!("larder server: the old certificate stays: {error}")),
+        }
+    }
 }
 
 /// The keyspace of the cache server.

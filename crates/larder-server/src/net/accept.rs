@@ -17,6 +17,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Accepts connections; never returns.
 pub(crate) async fn accept(
     tcp: Option<TcpListener>,
+    tls: Option<TcpListener>,
     unix: Option<UnixListener>,
     state: Arc<ServerState>,
     workers: &Workers,
@@ -25,6 +26,7 @@ pub(crate) async fn accept(
     loop {
         let next = tokio::select! {
             socket = next_tcp(tcp.as_ref(), &state) => socket,
+            socket = next_tls(tls.as_ref(), &state) => socket,
             socket = next_unix(unix.as_ref()) => socket,
         };
         match next {
@@ -52,6 +54,22 @@ async fn next_tcp(listener: Option<&TcpListener>, state: &ServerState) -> io::Re
     }
 }
 
+#[cfg(feature = "tls")]
+async fn next_tls(listener: Option<&TcpListener>, state: &ServerState) -> io::Result<Socket> {
+    match listener.zip(state.certificate.as_ref()) {
+        Some((listener, certificate)) => {
+            let (stream, _) = listener.accept().await?;
+            Socket::tls(stream.into_std()?, state.config.tcp_keepalive_secs, certificate.current())
+        }
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+async fn next_tls(_: Option<&TcpListener>, _: &ServerState) -> io::Result<Socket> {
+    std::future::pending().await
+}
+
 async fn next_unix(listener: Option<&UnixListener>) -> io::Result<Socket> {
     match listener {
         Some(listener) => Socket::unix(listener.accept().await?.0.into_std()?),
@@ -69,7 +87,11 @@ fn assign(socket: Socket, state: &ServerState, workers: &Workers) {
 }
 
 /// Sends a client the reason why it is not served, and closes the connection.
-fn reject(socket: Socket) {
+fn reject(mut socket: Socket) {
+    // It would have to wait for a handshake to say more.
+    if socket.is_handshaking() {
+        return;
+    }
     // The send buffer of a new socket is empty, so it accepts all of this. The client may have disconnected already.
     let _ = socket.send(b"-ERR max number of clients reached\r\n").and_then(|_| socket.shutdown());
 }

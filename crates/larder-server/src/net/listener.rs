@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Source;
@@ -13,6 +15,8 @@ use mio::{Interest, Registry, Token};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
+#[cfg(feature = "tls")]
+use super::tls_socket::TlsSocket;
 use crate::error::ServerError;
 
 /// Connections that the system queues until they are accepted.
@@ -22,18 +26,24 @@ const BACKLOG: i32 = 1024;
 pub(crate) enum Socket {
     Tcp(mio::net::TcpStream),
     Unix(mio::net::UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<TlsSocket>),
 }
 
 impl Socket {
-    /// Configures a TCP connection: no delay for replies, and keepalive probes for idle peers.
+    /// A TCP connection.
     pub(crate) fn tcp(stream: TcpStream, keepalive_secs: u64) -> io::Result<Socket> {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        if keepalive_secs > 0 {
-            let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(keepalive_secs));
-            socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
-        }
-        Ok(Socket::Tcp(mio::net::TcpStream::from_std(stream)))
+        Ok(Socket::Tcp(configure(stream, keepalive_secs)?))
+    }
+
+    /// The same with TLS, whose handshake begins.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(
+        stream: TcpStream,
+        keepalive_secs: u64,
+        config: Arc<rustls::ServerConfig>,
+    ) -> io::Result<Socket> {
+        Ok(Socket::Tls(Box::new(TlsSocket::new(configure(stream, keepalive_secs)?, config)?)))
     }
 
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Socket> {
@@ -44,19 +54,68 @@ impl Socket {
     /// Reads what has arrived, as far as it fits; 0 bytes at the end. This is the system call itself: in the C library it is
     /// a point at which a thread may be cancelled, which costs as much as the rest of the call.
     #[inline]
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(feature = "tls")]
+        if let Socket::Tls(socket) = self {
+            return socket.receive(buffer);
+        }
         Ok(rustix::net::recv(self, buffer, RecvFlags::empty())?.0)
     }
 
     /// Writes as much as the system accepts now.
     #[inline]
-    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(feature = "tls")]
+        if let Socket::Tls(socket) = self {
+            return socket.send(bytes);
+        }
         Ok(rustix::net::send(self, bytes, SendFlags::NOSIGNAL)?)
     }
 
+    /// Whether there is more to read, although the socket does not become ready again.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Socket::Tls(socket) = self {
+            return socket.has_more();
+        }
+        false
+    }
+
+    /// Whether bytes that were sent wait for the system.
+    #[inline]
+    pub(crate) fn has_pending(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Socket::Tls(socket) = self {
+            return socket.has_pending();
+        }
+        false
+    }
+
+    /// Writes what waits for the system. Returns whether that is all.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        #[cfg(feature = "tls")]
+        if let Socket::Tls(socket) = self {
+            return socket.flush();
+        }
+        Ok(true)
+    }
+
+    /// Whether it waits for a part of a handshake.
+    #[inline]
+    pub(crate) fn is_handshaking(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Socket::Tls(socket) = self {
+            return socket.is_handshaking();
+        }
+        false
+    }
+
     /// Sends the end of the stream.
-    pub(crate) fn shutdown(&self) -> io::Result<()> {
+    pub(crate) fn shutdown(&mut self) -> io::Result<()> {
         match self {
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => socket.shutdown(),
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Socket::Unix(stream) => stream.shutdown(Shutdown::Write),
         }
@@ -67,6 +126,8 @@ impl Socket {
         let text =
             |address: io::Result<SocketAddr>| address.map_or_else(|_| "?".to_owned(), |a| a.to_string());
         match self {
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => (text(socket.stream().peer_addr()), text(socket.stream().local_addr())),
             Socket::Tcp(stream) => (text(stream.peer_addr()), text(stream.local_addr())),
             Socket::Unix(stream) => {
                 let path =
@@ -82,6 +143,8 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Socket::Tcp(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => socket.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
         }
     }
@@ -91,6 +154,8 @@ impl Source for Socket {
     fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
         match self {
             Socket::Tcp(stream) => stream.register(registry, token, interests),
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => socket.register(registry, token, interests),
             Socket::Unix(stream) => stream.register(registry, token, interests),
         }
     }
@@ -98,6 +163,8 @@ impl Source for Socket {
     fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
         match self {
             Socket::Tcp(stream) => stream.reregister(registry, token, interests),
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => socket.reregister(registry, token, interests),
             Socket::Unix(stream) => stream.reregister(registry, token, interests),
         }
     }
@@ -105,9 +172,22 @@ impl Source for Socket {
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         match self {
             Socket::Tcp(stream) => stream.deregister(registry),
+            #[cfg(feature = "tls")]
+            Socket::Tls(socket) => socket.deregister(registry),
             Socket::Unix(stream) => stream.deregister(registry),
         }
     }
+}
+
+/// No delay for replies, and keepalive probes for idle peers.
+fn configure(stream: TcpStream, keepalive_secs: u64) -> io::Result<mio::net::TcpStream> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    if keepalive_secs > 0 {
+        let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(keepalive_secs));
+        socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    }
+    Ok(mio::net::TcpStream::from_std(stream))
 }
 
 /// Listens on `address`.

@@ -17,5 +17,7 @@ pub(crate) mod listener;
 pub(crate) mod load;
 pub(crate) mod lookahead;
 pub(crate) mod peers;
+#[cfg(feature = "tls")]
+pub(crate) mod tls_socket;
 pub(crate) mod unsent;
 pub(crate) mod worker;

@@ -56,7 +56,7 @@ impl Unsent {
     #[inline]
     pub(crate) fn send_new(
         &mut self,
-        socket: &Socket,
+        socket: &mut Socket,
         output: &mut Vec<u8>,
         large: &mut LargeReplies,
     ) -> io::Result<Sent> {
@@ -74,7 +74,7 @@ impl Unsent {
     }
 
     /// Sends as much as the system accepts in this turn, and returns how many bytes that is.
-    pub(crate) fn send(&mut self, socket: &Socket) -> io::Result<(Sent, usize)> {
+    pub(crate) fn send(&mut self, socket: &mut Socket) -> io::Result<(Sent, usize)> {
         let mut unsent = std::mem::take(self);
         let mut budget = SENT_PER_TURN;
         while unsent.sent < unsent.bytes.len() {
@@ -99,7 +99,7 @@ impl Unsent {
 }
 
 /// Writes as much of `bytes` as the system accepts; returns how much.
-fn send(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+fn send(socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
         match socket.send(&bytes[sent..]) {

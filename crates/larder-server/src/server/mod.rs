@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::cmd;
+#[cfg(feature = "tls")]
+use crate::config::ClientCertificates;
 use crate::config::Config;
 use crate::db::Store;
 use crate::error::ServerError;
@@ -24,8 +26,10 @@ use snapshots::Loader;
 /// A server that is bound and not running yet.
 pub struct Server {
     tcp: Option<std::net::TcpListener>,
+    tls: Option<std::net::TcpListener>,
     unix: Option<UnixSocket>,
     address: Option<SocketAddr>,
+    tls_address: Option<SocketAddr>,
     state: Arc<ServerState>,
 }
 
@@ -56,23 +60,41 @@ impl Server {
         if let Some(path) = &config.snapshot {
             snapshots::check_writable(path)?;
         }
-        let tcp = config.listen.map(bind_tcp).transpose()?;
+        let tcp = config.listen.filter(|_| !config.tls_only).map(bind_tcp).transpose()?;
+        let tls_address =
+            config.listen.zip(config.tls_port).map(|(address, port)| (address.ip(), port).into());
+        let tls = tls_address.map(bind_tcp).transpose()?;
         let unix = config.unixsocket.as_deref().map(bind_unix).transpose()?;
-        if tcp.is_none() && unix.is_none() {
+        if tcp.is_none() && tls.is_none() && unix.is_none() {
             return Err(ServerError::NothingToListenOn);
         }
-        let address = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+        let bound = |listener: &std::net::TcpListener| listener.local_addr().ok();
+        let (address, tls_address) = (tcp.as_ref().and_then(bound), tls.as_ref().and_then(bound));
         let port = address.map_or(0, |address| address.port());
         let stats = Arc::new(Stats::new(config.threads(), cmd::commands()));
-        let state = Arc::new(ServerState::new(config, store, stats, port));
+        let mut state = ServerState::new(config, store, stats, port);
+        state.tls_port = tls_address.map_or(0, |address| address.port());
+        load_certificate(&mut state)?;
         load_users(&state)?;
-        Ok(Server { tcp, unix, address, state })
+        Ok(Server { tcp, tls, unix, address, tls_address, state: Arc::new(state) })
     }
 
     /// The bound TCP address with its actual port; `None` if the server listens only on a Unix socket.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The bound address for TLS with its actual port, if there is one.
+    #[must_use]
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls_address
+    }
+
+    /// A handle that reads the certificate again, if there is one.
+    #[must_use]
+    pub fn certificate_handle(&self) -> Option<CertificateHandle> {
+        self.tls_address.map(|_| CertificateHandle { state: Arc::clone(&self.state) })
     }
 
     /// The path of the Unix socket, if there is one.
@@ -109,18 +131,19 @@ impl Server {
     ///
     /// Dropping the future shuts the server down without a drain.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
-        let Server { tcp, unix, state, .. } = self;
+        let Server { tcp, tls, unix, state, .. } = self;
         if let Some(path) = &state.config.snapshot {
             snapshots::begin(&state.store, path).await;
         }
         let loader = Loader::start(&state.store).map_err(ServerError::Thread)?;
         let workers = Workers::start(&state).map_err(ServerError::Thread)?;
         let tcp = tcp.map(tokio::net::TcpListener::from_std).transpose().map_err(ServerError::Thread)?;
+        let tls = tls.map(tokio::net::TcpListener::from_std).transpose().map_err(ServerError::Thread)?;
         let (unix, _socket_file) = unix.map(UnixSocket::into_parts).unzip();
         let unix = unix.map(tokio::net::UnixListener::from_std).transpose().map_err(ServerError::Thread)?;
 
         let ended = tokio::select! {
-            () = accept(tcp, unix, Arc::clone(&state), &workers) => Ok(()),
+            () = accept(tcp, tls, unix, Arc::clone(&state), &workers) => Ok(()),
             () = shutdown => Ok(()),
             () = workers.one_ended() => Err(ServerError::ThreadEnded),
         };
@@ -132,6 +155,68 @@ impl Server {
             _ => ended,
         }
     }
+}
+
+/// Reads the certificate of a server again.
+#[derive(Clone)]
+pub struct CertificateHandle {
+    state: Arc<ServerState>,
+}
+
+impl CertificateHandle {
+    /// Reads the files of the certificate again, for connections that are made later.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Tls`] if a file cannot be used: the certificate stays what it was.
+    pub fn reload(&self) -> Result<(), ServerError> {
+        #[cfg(feature = "tls")]
+        if let Some(certificate) = &self.state.certificate {
+            return certificate.reload().map_err(|error| of_option(&self.state.config, &error));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for CertificateHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateHandle").field("tls_cert", &self.state.config.tls_cert).finish()
+    }
+}
+
+/// Reads the certificate of the port for TLS.
+#[cfg(feature = "tls")]
+fn load_certificate(state: &mut ServerState) -> Result<(), ServerError> {
+    use larder_tls::{Certificate, Clients, Files};
+
+    let config = &state.config;
+    if let (Some(_), Some(chain), Some(key)) = (config.tls_port, &config.tls_cert, &config.tls_key) {
+        let clients = match (&config.tls_ca, config.tls_auth_clients) {
+            (None, _) | (_, ClientCertificates::No) => Clients::Anybody,
+            (Some(roots), ClientCertificates::Optional) => Clients::Asked(roots.clone()),
+            (Some(roots), ClientCertificates::Yes) => Clients::Certified(roots.clone()),
+        };
+        let loaded = Certificate::load(Files::new(chain, key), clients, &[]);
+        state.certificate = Some(loaded.map_err(|error| of_option(config, &error))?);
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+fn load_certificate(_: &mut ServerState) -> Result<(), ServerError> {
+    Ok(())
+}
+
+/// The error of a file, with the option that names it.
+#[cfg(feature = "tls")]
+fn of_option(config: &Config, error: &larder_tls::FileError) -> ServerError {
+    let is_that = |file: &Option<std::path::PathBuf>| file.as_ref() == Some(&error.path);
+    let option = match config {
+        _ if is_that(&config.tls_cert) => "tls_cert",
+        _ if is_that(&config.tls_key) => "tls_key",
+        _ => "tls_ca",
+    };
+    ServerError::Tls { option, reason: error.to_string() }
 }
 
 fn check_open_files(config: &Config) {

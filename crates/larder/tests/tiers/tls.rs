@@ -5,6 +5,8 @@ use crate::{cached, fetched, node_with, over};
 use larder::{BuildError, Cache, CoherenceMode, RedisTls, View};
 use larder_testkit::{Deadline, RedisServer, eventually};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,6 +56,8 @@ impl Authority {
         let file = |name: &str, content: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, content).expect("a file");
+            // A server may refuse a key that others can read.
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("its owner");
             path.to_str().expect("the path is text").to_owned()
         };
         let (certificate, key) = (file("server.pem", &certificate), file("server.key", &key));

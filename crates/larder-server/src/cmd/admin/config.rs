@@ -63,7 +63,7 @@ impl Setting {
 
 /// The settings that benchmarks, clients and frameworks read. Some can be changed in Redis but have only one valid
 /// value here; these accept that value.
-static SETTINGS: [Setting; 39] = [
+static SETTINGS: [Setting; 40] = [
     Setting::fixed("aclfile", |state| {
         state.config.aclfile.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     }),
@@ -146,6 +146,7 @@ static SETTINGS: [Setting; 39] = [
         set: Some(slow_log_entries),
     },
     Setting::fixed("tcp-keepalive", |state| state.config.tcp_keepalive_secs.to_string()),
+    Setting::fixed("tls-port", |state| state.tls_port.to_string()),
     Setting {
         name: "tracking-table-max-keys",
         get: |state| state.store.observers.tracking.max_keys().to_string(),

@@ -167,9 +167,15 @@ impl Connection {
         !self.queued && !self.is_paused && self.sleeps_until.is_none()
     }
 
+    /// Whether it waits for a part of a TLS handshake.
+    #[inline]
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.socket.is_handshaking()
+    }
+
     /// Whether replies are unsent because the client does not read.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+        !self.unsent.is_empty() || self.socket.has_pending()
     }
 
     /// Bytes of unsent replies that are in their buffer.
@@ -233,7 +239,7 @@ impl Connection {
     }
 
     /// Closes the connection; what the client has not read yet stays readable for it.
-    pub(crate) fn close(self: Box<Self>) {
+    pub(crate) fn close(mut self: Box<Self>) {
         // The client may have closed it already.
         let _ = self.socket.shutdown();
     }
@@ -332,11 +338,12 @@ impl Connection {
 
     fn try_begin(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> io::Result<Result<usize, Turn>> {
         if self.has_unsent() {
-            let (sent, bytes) = self.unsent.send(&self.socket)?;
+            let (sent, bytes) = self.unsent.send(&mut self.socket)?;
             if bytes > 0 {
                 self.session.client.set_active(Moment::now());
             }
             match sent {
+                Sent::All if !self.socket.flush()? => return Ok(Err(Turn::Blocked)),
                 Sent::All => self.report_buffered_bytes(),
                 Sent::Budget => return Ok(Err(Turn::Yielding)),
                 Sent::Blocked => return Ok(Err(Turn::Blocked)),
@@ -352,6 +359,8 @@ impl Connection {
         }
         Ok(match self.receive(input)? {
             Received::Bytes(received) => Ok(received),
+            Received::Nothing if self.has_more => Err(Turn::Yielding),
+            Received::Nothing if self.socket.has_pending() => Err(Turn::Blocked),
             Received::Nothing => Err(self.send_mail(output)?),
             Received::End => Err(Turn::Closed),
         })
@@ -425,11 +434,11 @@ impl Connection {
             match self.socket.receive(input) {
                 Ok(0) => return Ok(Received::End),
                 Ok(length) => {
-                    self.has_more = self.ended || length == input.len();
+                    self.has_more = self.ended || length == input.len() || self.socket.has_more();
                     return Ok(Received::Bytes(length));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.has_more = false;
+                    self.has_more = self.socket.has_more();
                     return Ok(Received::Nothing);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -440,7 +449,8 @@ impl Connection {
 
     /// Writes as much of `output` as the system accepts in this turn, and keeps the rest.
     fn write(&mut self, output: &mut Vec<u8>) -> io::Result<Sent> {
-        self.unsent.send_new(&self.socket, output, &mut self.session.large_replies)
+        let sent = self.unsent.send_new(&mut self.socket, output, &mut self.session.large_replies)?;
+        Ok(if sent == Sent::All && self.socket.has_pending() { Sent::Blocked } else { sent })
     }
 
     /// Reports what is not written yet, and the size of this connection's buffers, if it has changed.

@@ -9,6 +9,7 @@
 //! Sockets are registered edge-triggered and for reading only; a connection whose client does not read its replies is
 //! registered for writing meanwhile. A registration reports what is ready already, so no state has to be kept for that.
 
+mod handshakes;
 mod turns;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use super::peers::{Peer, Peers};
 use crate::client::{Client, Inbox, Message};
 use crate::state::ServerState;
 use crate::system::{self, Moment};
+use handshakes::Handshakes;
 
 /// Interval at which expired entries are reclaimed, by the first thread.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
@@ -62,6 +64,7 @@ pub(crate) struct EventLoop {
     paused: Vec<usize>,
     /// Connections whose command waits for others, by the end of their time.
     sleeping: BTreeSet<(Moment, usize)>,
+    handshakes: Handshakes,
     buffers: ThreadBuffers,
     batch: Batch,
     /// The number of turns so far, modulo 2^32.
@@ -96,6 +99,7 @@ impl EventLoop {
             yielding: Vec::new(),
             paused: Vec::new(),
             sleeping: BTreeSet::new(),
+            handshakes: Handshakes::default(),
             buffers: ThreadBuffers::new(),
             batch: Batch::default(),
             turns: 0,
@@ -133,6 +137,7 @@ impl EventLoop {
             now = self.serve(&events, start);
             self.reclaim(now);
             self.close_idle(now);
+            self.close_late_handshakes(now);
             self.close_slow_readers(now);
             self.balance(now);
             self.own().load.end_round();
@@ -156,6 +161,9 @@ impl EventLoop {
         if self.state.idle_timeout().is_some() {
             until = until.min(self.idle_check_at);
         }
+        if let Some(end) = self.handshakes.first_deadline() {
+            until = until.min(end);
+        }
         if let Some((end, _)) = self.sleeping.first() {
             until = until.min(*end);
         }
@@ -168,6 +176,7 @@ impl EventLoop {
     /// Gives a turn to each connection that is ready. Returns the time of the last turns.
     fn serve(&mut self, events: &Events, mut now: Moment) -> Moment {
         let mut has_messages = false;
+        self.handshakes.begin_round();
         if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
             self.resume();
         }
@@ -181,7 +190,7 @@ impl EventLoop {
             if let Some(Some(connection)) = self.connections.get_mut(position) {
                 connection.set_ready(event.is_read_closed() || event.is_error());
                 // A connection in the queue gets its turn below.
-                if !connection.queued {
+                if !connection.queued && !self.defers_handshake(position) {
                     now = self.begin_turn(position, now);
                 }
             }
@@ -190,6 +199,9 @@ impl EventLoop {
         for position in yielded {
             if let Some(Some(connection)) = self.connections.get_mut(position) {
                 connection.queued = false;
+            }
+            if self.defers_handshake(position) {
+                continue;
             }
             now = self.turn(position, now);
         }
@@ -301,6 +313,9 @@ impl EventLoop {
         connection.queued = true;
         connection.client().set_position(position);
         self.yielding.push(position);
+        if connection.is_handshaking() {
+            self.handshakes.add(connection.client().id, position);
+        }
         self.connections[position] = Some(connection);
         if is_marked || self.drain_until.is_some() {
             self.remove(position);
@@ -435,8 +450,9 @@ impl EventLoop {
     fn move_to(&mut self, thread: usize, positions: &[usize]) {
         let mut moved = 0;
         for position in positions {
-            // A blocked connection waits for its client; the other thread could not do more for it.
-            if self.connections[*position].as_ref().is_none_or(|connection| connection.has_unsent()) {
+            // A blocked connection waits for its client, as one in a handshake does; the other thread could not do more for it.
+            let connection = self.connections[*position].as_deref();
+            if connection.is_none_or(|connection| connection.has_unsent() || connection.is_handshaking()) {
                 continue;
             }
             if let Some(mut connection) = self.take(*position) {
