@@ -506,7 +506,7 @@ fn entries_beyond_the_limit_of_replies_end_a_wait() {
     assert!(matches!(small.receive(), Frame::Array(_)));
 }
 
-/// As since Redis 7.2: before, such a reader got an empty array.
+/// Redis 7.0 gives such a reader an empty array.
 #[test]
 fn reader_waits_on_if_the_new_entry_is_gone_at_once() {
     let server = TestServer::start();

@@ -90,7 +90,7 @@ const EVENTS: &[(&str, usize)] = &[
     ("HDEL map b c", 1),
     ("HDEL map a d", 2),
     ("HGET map2 a", 0),
-    ("RENAME map2 map", 2),
+    ("RENAME map2 map", 3),
     ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$", 2),
     ("RESTORE r 0 \u{0}\u{6}v11553\n\u{0}8\"O#7k.$ REPLACE", 2),
     ("XADD x2 1-1 a 1", 2),

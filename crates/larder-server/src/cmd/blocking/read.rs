@@ -128,7 +128,7 @@ fn known_id(text: &[u8], stream: Option<&Stream>) -> Result<Id, CommandError> {
     let last_id = stream.map_or(Id::MIN, |stream| stream.head().last_id);
     match text {
         b"$" => Ok(last_id),
-        b"+" => Ok(stream.and_then(Stream::last_id).and_then(Id::previous).unwrap_or(last_id)),
+        b"+" => Ok(stream.and_then(Stream::last_entry_id).and_then(Id::previous).unwrap_or(last_id)),
         b">" => Err(CommandError::Fixed(
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
         )),

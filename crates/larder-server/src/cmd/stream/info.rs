@@ -87,7 +87,7 @@ fn describe(reply: &mut Encoder<'_>, stream: &Stream) {
     reply.bulk(b"entries-added");
     reply.integer(head.added as i64);
     reply.bulk(b"recorded-first-entry-id");
-    reply.bulk(stream.first_id().unwrap_or(Id::MIN).to_string().as_bytes());
+    reply.bulk(stream.first_entry_id().unwrap_or(Id::MIN).to_string().as_bytes());
 }
 
 fn edge_entries(reply: &mut Encoder<'_>, stream: &Stream) {

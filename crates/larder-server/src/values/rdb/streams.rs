@@ -32,7 +32,7 @@ pub(crate) fn dump_stream(stream: &Stream) -> Vec<u8> {
     }
     let Head { last_id, max_removed_id, added } = stream.head();
     write_length(&mut out, stream.len());
-    for id in [last_id, stream.first_id().unwrap_or(Id::MIN), max_removed_id] {
+    for id in [last_id, stream.first_entry_id().unwrap_or(Id::MIN), max_removed_id] {
         write_length(&mut out, id.ms as usize);
         write_length(&mut out, id.seq as usize);
     }

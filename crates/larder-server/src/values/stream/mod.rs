@@ -89,12 +89,12 @@ impl Stream {
     }
 
     /// The id of the first entry.
-    pub(crate) fn first_id(&self) -> Option<Id> {
+    pub(crate) fn first_entry_id(&self) -> Option<Id> {
         self.chunks.front()?.walk().next().map(|stored| stored.entry.id)
     }
 
     /// The id of the last entry. Cost: a walk over up to a hundred.
-    pub(crate) fn last_id(&self) -> Option<Id> {
+    pub(crate) fn last_entry_id(&self) -> Option<Id> {
         self.chunks.back()?.last_id()
     }
 
@@ -232,6 +232,6 @@ impl Stream {
         assert_eq!(self.buffer_bytes, self.chunks.iter().map(Chunk::bytes_allocated).sum::<usize>());
         let bases = self.chunks.iter().skip(1).map(Chunk::base);
         assert!(self.chunks.iter().zip(bases).all(|(chunk, next)| chunk.last_id() < Some(next)));
-        assert!(self.last_id().is_none_or(|last| last <= self.head.last_id));
+        assert!(self.last_entry_id().is_none_or(|last| last <= self.head.last_id));
     }
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::chunk::{MAX_CHUNK_BYTES, MAX_CHUNK_ENTRIES};
 use super::{Head, Id, Keep, Stream, Trim};
+use crate::values::allocated::allocated;
 
 type Texts = Vec<Vec<u8>>;
 
@@ -32,7 +33,7 @@ fn check(stream: &Stream, model: &Model) {
     stream.validate();
     assert_eq!((stream.len(), stream.head()), (model.entries.len(), model.head));
     let ids = || model.entries.keys().copied();
-    assert_eq!((stream.first_id(), stream.last_id()), (ids().next(), ids().next_back()));
+    assert_eq!((stream.first_entry_id(), stream.last_entry_id()), (ids().next(), ids().next_back()));
     for (start, end) in [(0, usize::MAX), (1, 5), (7, 20), (3, 3)] {
         let id = |index: usize| ids().nth(index).unwrap_or(Id::MAX);
         // The bounds are in the stream, or between its ids.
@@ -178,6 +179,31 @@ proptest! {
 fn event(number: usize) -> [String; 6] {
     let [event, from] = [["waiting", ""], ["active", "waiting"], ["completed", "active"]][number % 3];
     ["event", event, "jobId", &(number / 3 + 1).to_string(), "prev", from].map(str::to_owned)
+}
+
+#[test]
+fn bytes_allocated_is_what_is_allocated_after_any_change() {
+    let events: Vec<_> = (0..2_000).map(event).collect();
+    let before = allocated();
+    let mut stream = Box::new(Stream::new());
+    let check = |stream: &Stream| assert_eq!((allocated() - before) as usize, stream.bytes_allocated());
+    let id = |number: usize| Id { ms: number as u64 + 1, seq: 0 };
+    for (number, event) in events.iter().enumerate() {
+        stream.append(id(number), event);
+        check(&stream);
+    }
+    for number in (0..2_000).filter(|number| number % 3 != 0 || number % 400 < 200) {
+        stream.remove(id(number));
+        check(&stream);
+    }
+    let before_copy = allocated();
+    let copy = Box::new(stream.clone());
+    assert_eq!((allocated() - before_copy) as usize, copy.bytes_allocated(), "a copy");
+    drop(copy);
+    for len in (0..stream.len()).rev() {
+        stream.trim(&Trim { keep: Keep::Last(len), is_exact: true, most: None });
+        check(&stream);
+    }
 }
 
 #[test]
