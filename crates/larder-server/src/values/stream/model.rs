@@ -197,7 +197,7 @@ fn bytes_allocated_is_what_is_allocated_after_any_change() {
         check(&stream);
     }
     let before_copy = allocated();
-    let copy = Box::new(stream.clone());
+    let copy = stream.clone();
     assert_eq!((allocated() - before_copy) as usize, copy.bytes_allocated(), "a copy");
     drop(copy);
     for len in (0..stream.len()).rev() {
