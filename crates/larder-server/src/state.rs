@@ -192,8 +192,8 @@ impl ServerState {
         self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
     }
 
-    /// Sets from how many microseconds on a command is logged as slow; a negative number logs nothing. Commands that may take
-    /// that long are all measured from now on.
+    /// Sets from how many microseconds on a command is logged as slow; a negative number logs nothing. Commands that may
+    /// take that long are all measured from now on.
     pub(crate) fn set_slow_log_threshold(&self, micros: i64) {
         self.slow_log.set_threshold_micros(micros);
         self.stats.measure_always(|spec| self.slow_log.may_log(spec));

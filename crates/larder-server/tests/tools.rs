@@ -1,4 +1,5 @@
-//! What tools and exporters ask: the real `redis-cli` in its modes, and the requests of exporters, compared with a real Redis.
+//! What tools and exporters ask: the real `redis-cli` in its modes, and the requests of exporters, compared with a real
+//! Redis.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
