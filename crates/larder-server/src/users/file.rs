@@ -10,8 +10,7 @@ use std::path::Path;
 use larder_resp::{Limits, Progress, RequestParser};
 
 use super::catalogue::Catalogue;
-use super::user::{Profile, RulesError};
-use super::valid_name;
+use super::user::{Profile, RulesError, valid_name};
 
 /// The longest file that is read, in bytes.
 const MAX_BYTES: u64 = 16 << 20;

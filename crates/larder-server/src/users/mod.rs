@@ -33,17 +33,12 @@ pub(crate) use log::Event;
 use password::PasswordHash;
 use selector::Uses;
 use user::Profile;
-pub(crate) use user::{Rights, RulesError, User};
+pub(crate) use user::{Rights, RulesError, User, valid_name};
 
 use crate::spec::{Access, CommandSpec};
 
 /// The name of the user of connections that have not named another one.
 pub(crate) const DEFAULT_USER: &[u8] = b"default";
-
-/// Whether a user may have this name.
-pub(crate) fn valid_name(name: &[u8]) -> bool {
-    !name.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0)
-}
 
 /// All users of a server.
 #[derive(Debug)]
@@ -260,6 +255,11 @@ impl Users {
         let first_argument = keys.first().map(|(key, _)| *key);
         let named = Named { spec, subcommand: None };
         rights.check(&self.catalogue, &Uses { named, first_argument, keys, args: None })
+    }
+
+    /// The command of this name.
+    pub(crate) fn command(&self, name: &[u8]) -> Option<&'static CommandSpec> {
+        self.catalogue.find(name).filter(|named| !named.has_subcommand()).map(|named| named.spec)
     }
 
     /// The full name of the command of a request.

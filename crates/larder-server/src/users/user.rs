@@ -10,6 +10,11 @@ use super::password::PasswordHash;
 use super::rule_error::{RuleError, shown};
 use super::selector::{Selector, Uses};
 
+/// Whether a user may have this name.
+pub(crate) fn valid_name(name: &[u8]) -> bool {
+    !name.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0)
+}
+
 /// A user of the server, which its connections share.
 #[derive(Debug)]
 pub(crate) struct User {

@@ -7,7 +7,6 @@ use larder_resp::{Args, Encoder};
 use crate::cmd::help::help;
 use crate::cmd::options::integer;
 use crate::cmd::session::TurnEnd;
-use crate::cmd::table;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::observers::Kind;
 use crate::spec::CATEGORIES;
@@ -84,16 +83,15 @@ pub(crate) fn acl(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             String::from_utf8_lossy(&args[1])
         ))),
         _ => {
-            Err(wrong_number(&subcommand)
+            Err(wrong_number(cx, &subcommand)
                 .unwrap_or_else(|| CommandError::unknown_subcommand(&args[1], "ACL")))
         }
     }
 }
 
 /// The error of a subcommand that exists.
-fn wrong_number(subcommand: &[u8]) -> Option<CommandError> {
-    let (spec, _) = table::find(b"acl")?;
-    let known = spec.subcommands.iter().find(|known| known.as_bytes() == subcommand)?;
+fn wrong_number(cx: &Context<'_>, subcommand: &[u8]) -> Option<CommandError> {
+    let known = cx.session.last_command?.subcommands.iter().find(|known| known.as_bytes() == subcommand)?;
     Some(CommandError::Other(format!("wrong number of arguments for 'acl|{known}' command")))
 }
 
@@ -215,7 +213,7 @@ fn dry_run(cx: &mut Context<'_>, name: &[u8], request: Args<'_>) -> Outcome {
     let user = cx.state.users.find(name);
     let user = user.ok_or_else(|| CommandError::Other(format!("User '{}' not found", text(name))))?;
     let unknown = || CommandError::Other(format!("Command '{}' not found", text(&request[0])));
-    let (spec, _) = table::find(&request[0]).ok_or_else(unknown)?;
+    let spec = cx.state.users.command(&request[0]).ok_or_else(unknown)?;
     if !spec.accepts(request.len()) {
         return Err(CommandError::Arity(spec.name));
     }
