@@ -1,12 +1,12 @@
 //! `LATENCY`: how long commands take. There is no monitor of events behind it, as in a Redis whose monitor is off; what took
 //! long is in the slow log.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use larder_resp::Args;
 
 use crate::cmd::help::help;
-use crate::cmd::table;
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::stats::CommandTotals;
 
@@ -57,8 +57,8 @@ fn histogram(cx: &mut Context<'_>, names: Args<'_>) -> Outcome {
         cx.state.stats.specs.iter().zip(&totals).map(|(spec, totals)| (spec.name, totals)).collect();
     shown.retain(|(_, totals)| totals.calls > 0);
     if !names.is_empty() {
-        let wanted: Vec<&str> = names.iter().filter_map(table::find).map(|(spec, _)| spec.name).collect();
-        shown.retain(|(name, _)| wanted.contains(name));
+        let wanted: HashSet<Vec<u8>> = names.iter().map(<[u8]>::to_ascii_lowercase).collect();
+        shown.retain(|(name, _)| wanted.contains(name.as_bytes()));
     }
     let mut reply = cx.reply();
     reply.map(shown.len());
