@@ -12,7 +12,7 @@ mod process;
 
 use anyhow::Result;
 use clap::CommandFactory;
-use commands::{copy, export, import, remote, token, up, warm};
+use commands::{check, copy, export, import, remote, token, up, warm};
 use flags::{Cli, Command, LinksCommand};
 use options::option_sources::GivenOptions;
 use options::settings::File;
@@ -52,7 +52,10 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
     let file = File::read(cli.config.as_deref(), given)?;
     match cli.command {
         Command::Up(flags) => up::run(file.up(*flags)?),
-        Command::Server(flags) => parts::run_server(file.server(flags)?),
+        Command::Server(flags) => match &flags.check.check {
+            Some(url) => check::run(url, &flags.check),
+            None => parts::run_server(file.server(flags)?),
+        },
         Command::Links { flags, command: None } => parts::run_links(file.links(*flags)?),
         Command::Links { command: Some(LinksCommand::Import(import)), flags } => {
             import::run(import, *flags, file)

@@ -1,5 +1,6 @@
 //! The commands, but for those that start one part alone.
 
+pub(crate) mod check;
 pub(crate) mod copy;
 pub(crate) mod export;
 pub(crate) mod import;

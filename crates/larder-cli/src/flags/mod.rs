@@ -189,6 +189,23 @@ pub(crate) struct ServerFlags {
     pub(crate) admin_hosts: AdminHosts,
     #[command(flatten)]
     pub(crate) options: ServerOptions,
+    #[command(flatten)]
+    pub(crate) check: CheckFlags,
+}
+
+/// Flags of `larder server --check`.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Before you move")]
+pub(crate) struct CheckFlags {
+    /// Start nothing: print which commands this Redis or Valkey has executed, and which of them are missing here.
+    #[arg(long, value_name = "URL")]
+    pub(crate) check: Option<String>,
+    /// Its password. Prefer the variable: other users can see flags.
+    #[arg(long, env = "LARDER_SERVER_CHECK_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    pub(crate) check_password: Option<String>,
+    /// A file with its password.
+    #[arg(long, env = "LARDER_SERVER_CHECK_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) check_password_file: Option<PathBuf>,
 }
 
 /// Flags of `larder links`.

@@ -7,6 +7,7 @@
 //! | the folder of a proxy after a kill | `proxy_disk` |
 //! | flags, files, environment, exit codes | `usage` |
 //! | a full disk or a closed pipe as the output | `output` |
+//! | `larder server --check` | `check` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
 //! | real load tools with `larder links` | `load` |
@@ -25,6 +26,7 @@
 
 mod admin_port;
 mod browsers;
+mod check;
 mod crash;
 mod dashboard;
 mod descriptors;

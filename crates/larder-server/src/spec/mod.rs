@@ -33,6 +33,8 @@ pub struct CommandSpec {
     pub numkeys: u8,
     /// The word behind which the first half of the arguments are keys; empty without.
     keyword: &'static str,
+    /// What a client has to know that uses it with a Redis: it is here in part only.
+    pub in_part: Option<&'static str>,
     pub(crate) flags: Flags,
     /// What it does with its first key, and with the others.
     access: [Option<Access>; 2],
@@ -73,6 +75,7 @@ impl CommandSpec {
             keys: (0, 0, 0),
             numkeys: 0,
             keyword: "",
+            in_part: None,
             flags: Flags::NONE,
             access: [None; 2],
             subcommands: &[],
@@ -350,6 +353,12 @@ impl CommandSpec {
         self
     }
 
+    /// It is here in part only, and this is what a client has to know of it.
+    pub(crate) const fn in_part(mut self, note: &'static str) -> Self {
+        self.in_part = Some(note);
+        self
+    }
+
     /// These subcommands administer the server.
     pub(crate) const fn admin_subcommands(mut self, names: &'static [&'static str]) -> Self {
         self.admin_subcommands = names;
@@ -389,6 +398,12 @@ impl CommandSpec {
     /// Whether it has this property.
     pub(crate) const fn is(&self, flags: Flags) -> bool {
         self.flags.contains(flags)
+    }
+
+    /// Whether it has this subcommand, in lower case.
+    #[must_use]
+    pub fn has_subcommand(&self, name: &str) -> bool {
+        self.subcommands.contains(&name)
     }
 
     /// Whether it runs a script.

@@ -82,10 +82,8 @@ pub(crate) fn acl(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             "unknown subcommand or wrong number of arguments for '{}'. Try ACL HELP.",
             String::from_utf8_lossy(&args[1])
         ))),
-        _ => {
-            Err(wrong_number(cx, &subcommand)
-                .unwrap_or_else(|| CommandError::unknown_subcommand(&args[1], "ACL")))
-        }
+        _ => Err(wrong_number(cx, &subcommand)
+            .unwrap_or_else(|| CommandError::unknown_subcommand(&args[1], "ACL"))),
     }
 }
 

@@ -1,0 +1,193 @@
+//! `larder server --check`: which commands a running Redis has executed, and which of them the cache server lacks.
+
+use crate::flags::CheckFlags;
+use crate::options::wrong_usage::WrongUsage;
+use crate::output::print;
+use anyhow::{Context, Result, anyhow, bail};
+use larder_server::commands;
+use larder_terminal::{Table, grouped};
+use redis::{ConnectionInfo, IntoConnectionInfo};
+use std::path::Path;
+use std::time::Duration;
+
+/// For the connection, and for each reply.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(url: &str, flags: &CheckFlags) -> Result<()> {
+    let password = password(flags)?;
+    let (server, statistics) = ask(connection_info(url, password)?)?;
+    let report = Report::new(&server, &statistics);
+    print(&report.text())?;
+    match report.missing() {
+        missing if missing.is_empty() => Ok(()),
+        missing => bail!("missing here: {}", missing.join(", ")),
+    }
+}
+
+/// The password of the options, without the line end of its file.
+fn password(flags: &CheckFlags) -> Result<Option<String>> {
+    let read = |path: &Path| {
+        let text = std::fs::read_to_string(path);
+        text.with_context(|| format!("cannot read the password in {}", path.display()))
+    };
+    Ok(match &flags.check_password_file {
+        Some(path) => Some(read(path)?.trim_end_matches(['\r', '\n']).to_owned()),
+        None => flags.check_password.clone(),
+    })
+}
+
+fn connection_info(url: &str, password: Option<String>) -> Result<ConnectionInfo> {
+    let expected = "expected redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH";
+    // The text of the address is not repeated: it may have a password.
+    let info =
+        url.into_connection_info().map_err(|_| WrongUsage(format!("--check has a wrong URL, {expected}")))?;
+    let Some(password) = password else { return Ok(info) };
+    let settings = info.redis_settings().clone().set_password(password);
+    Ok(info.set_redis_settings(settings))
+}
+
+/// The sections `server` and `commandstats` of `INFO`.
+fn ask(info: ConnectionInfo) -> Result<(String, String)> {
+    // The client library takes the provider of the process. Another thread may have installed one, which is as good.
+    _ = rustls::crypto::ring::default_provider().install_default();
+    let address = info.addr().to_string();
+    let failed = |error: redis::RedisError| anyhow!("cannot ask {address}: {error}");
+    let mut connection = redis::Client::open(info)
+        .and_then(|client| client.get_connection_with_timeout(TIMEOUT))
+        .map_err(failed)?;
+    connection.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+    let mut section = |name: &str| redis::cmd("INFO").arg(name).query(&mut connection).map_err(failed);
+    Ok((section("server")?, section("commandstats")?))
+}
+
+/// How the cache server has a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Support {
+    Missing,
+    /// With what it has.
+    InPart(&'static str),
+    Whole,
+}
+
+impl Support {
+    /// `name` may have a subcommand: `config|get`.
+    fn of(name: &str) -> Support {
+        let (container, subcommand) = name.split_once('|').unzip();
+        let container = container.unwrap_or(name);
+        let spec = commands().iter().find(|spec| spec.name == container);
+        match spec {
+            Some(spec) if subcommand.is_none_or(|name| spec.has_subcommand(name)) => {
+                spec.in_part.map_or(Support::Whole, Support::InPart)
+            }
+            _ => Support::Missing,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Support::Missing => "missing".to_owned(),
+            Support::InPart(note) => format!("in part: {note}"),
+            Support::Whole => "yes".to_owned(),
+        }
+    }
+}
+
+/// A command that was executed.
+struct Seen<'a> {
+    support: Support,
+    calls: u64,
+    name: &'a str,
+}
+
+struct Report<'a> {
+    /// Its name and version.
+    server: String,
+    uptime_secs: u64,
+    /// What is missing first, then what is called most.
+    seen: Vec<Seen<'a>>,
+}
+
+impl<'a> Report<'a> {
+    fn new(server: &str, statistics: &'a str) -> Self {
+        let field = |name: &str| server.lines().find_map(|line| line.trim_end().strip_prefix(name));
+        let version = match (field("valkey_version:"), field("redis_version:")) {
+            (Some(version), _) => format!("Valkey {version}"),
+            (None, version) => format!("Redis {}", version.unwrap_or("of an unknown version")),
+        };
+        let mut seen: Vec<Seen<'_>> = statistics.lines().filter_map(parse).collect();
+        seen.sort_by_key(|seen| (seen.support.rank(), std::cmp::Reverse(seen.calls), seen.name));
+        let uptime_secs = field("uptime_in_seconds:").and_then(|secs| secs.parse().ok()).unwrap_or(0);
+        Report { server: version, uptime_secs, seen }
+    }
+
+    fn missing(&self) -> Vec<&str> {
+        let missing = self.seen.iter().filter(|seen| seen.support == Support::Missing);
+        missing.map(|seen| seen.name).collect()
+    }
+
+    /// For people.
+    fn text(&self) -> String {
+        let mut table = Table::new(&["command", "calls", "here"]);
+        for Seen { support, calls, name } in &self.seen {
+            table.row([(*name).to_owned(), grouped(*calls), support.text()]);
+        }
+        let count = |rank| self.seen.iter().filter(|seen| seen.support.rank() == rank).count();
+        format!(
+            "{}, up for {} s, has executed {} commands since its start or its last CONFIG RESETSTAT\n\n{table}\n\
+             {} missing here, {} in part, {} whole\n",
+            self.server,
+            grouped(self.uptime_secs),
+            self.seen.len(),
+            count(Support::Missing.rank()),
+            count(Support::InPart("").rank()),
+            count(Support::Whole.rank()),
+        )
+    }
+}
+
+impl Support {
+    /// The order in the table.
+    fn rank(self) -> u8 {
+        match self {
+            Support::Missing => 0,
+            Support::InPart(_) => 1,
+            Support::Whole => 2,
+        }
+    }
+}
+
+/// A line such as `cmdstat_get:calls=3,usec=9,…`. A command that was only refused was not executed.
+fn parse(line: &str) -> Option<Seen<'_>> {
+    let (name, fields) = line.trim_end().strip_prefix("cmdstat_")?.split_once(':')?;
+    let calls = fields.split(',').find_map(|field| field.strip_prefix("calls="))?.parse().ok()?;
+    (calls > 0).then(|| Seen { support: Support::of(name), calls, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_has_what_is_missing_first() {
+        let server = "# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:86400\r\n";
+        let statistics = "# Commandstats\r\ncmdstat_get:calls=1000,usec=9,usec_per_call=0.01\r\n\
+                          cmdstat_lcs:calls=2,usec=9\r\ncmdstat_json.get:calls=30,usec=9\r\n\
+                          cmdstat_config|rewrite:calls=1,usec=1\r\ncmdstat_config|get:calls=7,usec=1\r\n\
+                          cmdstat_wait:calls=4,usec=1\r\ncmdstat_psync:calls=0,rejected_calls=1\r\n";
+        let report = Report::new(server, statistics);
+        assert_eq!(report.missing(), ["json.get", "lcs", "config|rewrite"]);
+        let text = report.text();
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
+        assert_eq!(rows[0][..3], ["Redis", "7.0.15,", "up"]);
+        assert_eq!(
+            rows[3..6],
+            [["json.get", "30", "missing"], ["lcs", "2", "missing"], ["config|rewrite", "1", "missing"]]
+        );
+        assert!(
+            rows.contains(&vec!["get", "1,000", "yes"]) && rows.contains(&vec!["wait", "4", "in"]),
+            "{text}"
+        );
+        assert!(text.ends_with("\n3 missing here, 2 in part, 1 whole\n"), "{text}");
+    }
+}
