@@ -429,7 +429,7 @@ fn expired_keys_make_room_before_a_write_is_refused() {
     let server = small_server(MemoryPolicy::Noeviction);
     let mut client = server.connect();
     let value = "x".repeat(900_000);
-    assert_eq!(client.call(&["SET", "short", &value, "PX", "20"]), ok());
+    assert_eq!(client.call(&["SET", "short", &value, "PX", "1000"]), ok());
     assert_eq!(client.call(&["SET", "long", &value]), oom());
     until("the key expires", || (line(&mut client, "EXISTS short") == Frame::Integer(0)).then_some(()));
     assert_eq!(client.call(&["SET", "long", &value]), ok());

@@ -220,6 +220,16 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
+    /// What all entries are charged together, without the overhead that is measured from time to time.
+    pub(crate) fn charged_memory(&mut self) -> u64 {
+        let Frame::Array(fields) = self.call(&["MEMORY", "STATS"]) else { panic!("an array") };
+        let is_name = |field: &Frame| field.as_bytes() == Some(b"dataset.bytes");
+        match fields.iter().position(is_name).and_then(|at| fields.get(at + 1)) {
+            Some(Frame::Integer(bytes)) => *bytes as u64,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// All bytes until the server closes or resets the connection.
     pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.buffer);
