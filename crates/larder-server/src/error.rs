@@ -4,8 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::db::snapshot::SnapshotError;
-
 /// A failure of the whole server. A failure of one connection closes only that connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,4 +73,30 @@ pub enum ServerError {
     /// A thread that serves connections has panicked, or cannot wait for its connections any more.
     #[error("a thread that serves connections has ended: see the log for its panic or its error")]
     ThreadEnded,
+}
+
+/// Why a snapshot is not written or not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The file system has failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is not a snapshot, or was damaged.
+    #[error("it is not a complete snapshot: {0}")]
+    Damaged(&'static str),
+    /// Another version has written it.
+    #[error("it has version {found}, and only version {known} is read")]
+    Version {
+        /// Its version.
+        found: u32,
+        /// The version that is read and written.
+        known: u32,
+    },
+    /// It took too long.
+    #[error("it was not written in time")]
+    TooSlow,
+    /// There are more blocks than the format can number.
+    #[error("it would have more than {0} blocks")]
+    TooManyBlocks(u32),
 }

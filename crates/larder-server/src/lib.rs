@@ -55,9 +55,9 @@ mod values;
 
 pub use cmd::commands;
 pub use config::{ClientCertificates, Config, Password};
-pub use db::snapshot::{SnapshotError, WRITE_LIMIT as SNAPSHOT_WRITE_LIMIT};
+pub use db::snapshot::WRITE_LIMIT as SNAPSHOT_WRITE_LIMIT;
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
-pub use error::ServerError;
+pub use error::{ServerError, SnapshotError};
 
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_text::ByteSize;

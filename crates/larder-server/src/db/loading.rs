@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::snapshot::{BLOCK_BYTES, Loading};
-use super::{Key, MemoryPolicy, Store};
+use larder_engine::Ttl;
+use larder_engine::raw::UpdateOp;
 
-/// A bit beside the position of the policy: the snapshot is being loaded. It is there so that a write, which asks for the
-/// policy, needs no other question.
-pub(super) const LOADING: u8 = 0x80;
+use super::policy::LOADING;
+use super::snapshot::{BLOCK_BYTES, Destination, Loading, StoredEntry};
+use super::{Expiry, Key, MemoryPolicy, Record, Store};
+use crate::values::rdb;
 
 /// What the entries of a block take in memory, about.
 const ROOM_OF_BLOCK: u64 = 3 * BLOCK_BYTES as u64;
@@ -70,5 +71,31 @@ impl Store {
             }
         }
         false
+    }
+}
+
+impl Destination for Store {
+    fn now_ms(&self) -> i64 {
+        self.now_ms()
+    }
+
+    fn store(&self, entry: &StoredEntry<'_>) -> bool {
+        let record = match entry.is_serialized {
+            false => Record::try_new(entry.key, &[entry.value]).ok(),
+            true => self.restored(entry),
+        };
+        let Some(record) = record else { return false };
+        let ttl = entry.deadline.map_or(Ttl::Never, |deadline| self.clock.ttl(Expiry::At(deadline)));
+        // The observers are told nothing.
+        self.cache.update(entry.key, |_| (UpdateOp::Put(record, ttl), ())).is_ok()
+    }
+}
+
+impl Store {
+    /// A record with a value from its serialized form, if that is valid.
+    fn restored(&self, entry: &StoredEntry<'_>) -> Option<Record> {
+        let most = usize::try_from(self.max_memory()).unwrap_or(usize::MAX);
+        let value = rdb::restore(entry.value, most).ok()?;
+        Some(self.database(entry.key.space).restored_record(entry.key.name, value))
     }
 }

@@ -44,8 +44,8 @@ pub(crate) use larder_engine::raw::{Key, PrefetchBatch};
 pub(crate) use locked::LockedKeys;
 pub(crate) use object::{WrongType, encoding, type_name};
 pub use policy::{MemoryPolicy, MemoryPolicyError};
-pub(crate) use record::{Record, is_value_of};
+pub(crate) use record::{DATABASE_COUNT, Record, is_value_of};
 pub use store::Store;
-pub(crate) use store::{DATABASE_COUNT, MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, default_memory_bytes};
+pub(crate) use store::{MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, default_memory_bytes};
 #[cfg(feature = "scripts")]
 pub(crate) use undo::UndoableLocks;

@@ -6,6 +6,10 @@ use std::str::FromStr;
 use larder_engine::Evictable;
 use serde::Deserialize;
 
+/// A bit beside the position of the policy: the snapshot is being loaded. It is there so that a write, which asks for the
+/// policy, needs no other question.
+pub(super) const LOADING: u8 = 0x80;
+
 /// What makes room when memory is used up: `maxmemory-policy` in Redis.
 ///
 /// The names decide which keys may be evicted. Among those, the order is that of the one policy of the engine for all

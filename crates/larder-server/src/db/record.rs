@@ -6,6 +6,9 @@ use larder_engine::raw;
 
 use super::object::Object;
 
+/// The number of databases, which are spaces of keys in the engine.
+pub(crate) const DATABASE_COUNT: usize = 16;
+
 /// An entry's key and value.
 pub(crate) type Record = raw::Record<Object>;
 

@@ -8,20 +8,16 @@ use larder_engine::{Cause, raw};
 use parking_lot::RwLock;
 
 use super::clock::{CachedTime, ServerClock};
-use super::loading::LOADING;
 use super::memory_limit::MemoryLimit;
 use super::object::Object;
-use super::policy::MemoryPolicy;
-use super::record::{Record, charge};
+use super::policy::{LOADING, MemoryPolicy};
+use super::record::{DATABASE_COUNT, Record, charge};
 use super::snapshot::Loading;
 use crate::error::ServerError;
 use crate::observers::{Event, Observers};
 use crate::system::Moment;
 use crate::values::hash::Alarms;
 use crate::values::large::{self, LARGE_BYTES};
-
-/// The number of databases.
-pub(crate) const DATABASE_COUNT: usize = 16;
 
 /// The length of an entry that the number of shards is made for.
 const EXPECTED_ENTRY_BYTES: u64 = 512;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::db::Store;
-use crate::db::snapshot::{self, SnapshotError, Written};
-use crate::error::ServerError;
+use crate::db::snapshot::{self, Written};
+use crate::error::{ServerError, SnapshotError};
 
 /// Fails if no snapshot could be written at this path: it is better known at the start than at the end.
 pub(super) fn check_writable(path: &Path) -> Result<(), ServerError> {

@@ -1,9 +1,10 @@
 //! The parts of a snapshot that say where everything is: directory, index and footer.
 
+use larder_engine::raw::Key;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
-use super::SnapshotError;
-use crate::db::{DATABASE_COUNT, Key};
+use crate::db::record::DATABASE_COUNT;
+use crate::error::SnapshotError;
 
 const MAGIC: [u8; 8] = *b"LARDSNAP";
 /// The version that is written and read.

@@ -4,17 +4,22 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
-use larder_engine::Ttl;
-use larder_engine::raw::UpdateOp;
+use larder_engine::raw::Key;
 use parking_lot::Mutex;
 
 use super::layout::{Footer, KeyHasher, Place, checksum};
 use super::record::StoredEntry;
-use crate::db::{Expiry, Key, Record, Store};
-use crate::values::rdb;
 
 /// Locks of blocks: a block has the one at its number modulo this.
 const LOCKS: usize = 64;
+
+/// Where the entries of a snapshot go.
+pub(in crate::db) trait Destination {
+    /// Server time in milliseconds of Unix time.
+    fn now_ms(&self) -> i64;
+    /// Stores an entry, which nobody has seen yet. Returns whether it has a valid value and there is room for it.
+    fn store(&self, entry: &StoredEntry<'_>) -> bool;
+}
 
 /// A snapshot of which some blocks are loaded.
 #[derive(Debug)]
@@ -65,7 +70,7 @@ impl Loading {
     }
 
     /// Loads what the snapshot has of a key. The calling thread must hold no lock of the keyspace.
-    pub(crate) fn load_key(&self, store: &Store, key: Key<'_>) {
+    pub(in crate::db) fn load_key(&self, store: &impl Destination, key: Key<'_>) {
         self.hasher.hash(key).blocks(&self.index).for_each(|block| self.load_block(store, block as usize));
     }
 
@@ -76,7 +81,7 @@ impl Loading {
     }
 
     /// Loads the next block; returns whether there was one.
-    pub(crate) fn load_next(&self, store: &Store) -> bool {
+    pub(in crate::db) fn load_next(&self, store: &impl Destination) -> bool {
         let block = self.take_next();
         block.inspect(|block| self.load_block(store, *block)).is_some()
     }
@@ -87,7 +92,7 @@ impl Loading {
     }
 
     /// Loads whatever is not loaded, also what another thread has taken to load it.
-    pub(crate) fn finish(&self, store: &Store) {
+    pub(in crate::db) fn finish(&self, store: &impl Destination) {
         (0..self.places.len()).for_each(|block| self.load_block(store, block));
     }
 
@@ -99,7 +104,7 @@ impl Loading {
         self.locks.iter().for_each(|lock| drop(lock.lock()));
     }
 
-    fn load_block(&self, store: &Store, block: usize) {
+    fn load_block(&self, store: &impl Destination, block: usize) {
         if self.is_loaded[block].load(Ordering::Acquire) {
             return;
         }
@@ -125,30 +130,15 @@ impl Loading {
     }
 
     /// Stores the entries of a block; returns the number of those that are not lost.
-    fn store_entries(&self, store: &Store, mut block: &[u8]) -> u64 {
+    fn store_entries(&self, store: &impl Destination, mut block: &[u8]) -> u64 {
         // If the clock of the system went back meanwhile, what had expired before must not come back.
         let now = store.now_ms().max(self.written_ms);
         let mut kept = 0;
         while let Some(entry) = StoredEntry::take_first(&mut block) {
             let is_over = entry.deadline.is_some_and(|deadline| deadline <= now);
             let is_emptied = self.emptied.load(Ordering::SeqCst) >> (entry.key.space) & 1 == 1;
-            kept += u64::from(is_over || is_emptied || store_entry(store, &entry).is_some());
+            kept += u64::from(is_over || is_emptied || store.store(&entry));
         }
         kept
     }
-}
-
-/// Stores an entry; `None` if it has no valid value or finds no room.
-fn store_entry(store: &Store, entry: &StoredEntry<'_>) -> Option<()> {
-    let database = store.database(entry.key.space);
-    let record = match entry.is_serialized {
-        false => Record::try_new(entry.key, &[entry.value]).ok()?,
-        true => {
-            let most = usize::try_from(store.max_memory()).unwrap_or(usize::MAX);
-            database.restored_record(entry.key.name, rdb::restore(entry.value, most).ok()?)
-        }
-    };
-    let ttl = entry.deadline.map_or(Ttl::Never, |deadline| store.clock.ttl(Expiry::At(deadline)));
-    // Nobody has seen the entry yet, so the observers are told nothing.
-    store.cache.update(entry.key, |_| (UpdateOp::Put(record, ttl), ())).ok().map(drop)
 }

@@ -18,7 +18,6 @@
 //! and none is read twice.
 
 mod block;
-mod error;
 mod layout;
 mod loading;
 mod open;
@@ -31,9 +30,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use block::BLOCK_BYTES;
-pub use error::SnapshotError;
+pub(super) use loading::Destination;
 pub(crate) use loading::Loading;
 pub(crate) use open::{check_writable, open};
+pub(super) use record::StoredEntry;
 pub(crate) use write::{Written, write};
 
 /// The time for a snapshot at the end of a server, with what is left to load of the former one.

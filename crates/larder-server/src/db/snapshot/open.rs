@@ -6,7 +6,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::layout::{FOOTER_BYTES, Footer, INDEXED_BYTES, PLACE_BYTES, Place, block_of, checksum, take_u64};
-use super::{Loading, SnapshotError, unfinished};
+use super::loading::Loading;
+use super::unfinished;
+use crate::error::SnapshotError;
 
 /// Opens the snapshot at this path for one loading, and removes its file; `None` if there is none. A file that is not a
 /// snapshot stays.

@@ -6,8 +6,10 @@
 //!
 //! The value of a string is its bytes, that of any other type what `DUMP` returns.
 
+use larder_engine::raw::Key;
+
 use super::layout::take_u64;
-use crate::db::{DATABASE_COUNT, Key};
+use crate::db::record::DATABASE_COUNT;
 
 const TIMED: u8 = 1;
 const SERIALIZED: u8 = 2;
@@ -15,13 +17,13 @@ const HEAD_BYTES: usize = 1 + 1 + 4 + 8;
 
 /// An entry as a block has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StoredEntry<'a> {
-    pub(super) key: Key<'a>,
+pub(in crate::db) struct StoredEntry<'a> {
+    pub(in crate::db) key: Key<'a>,
     /// In milliseconds of Unix time.
-    pub(super) deadline: Option<i64>,
+    pub(in crate::db) deadline: Option<i64>,
     /// Whether the value is what `DUMP` returns, and not a string.
-    pub(super) is_serialized: bool,
-    pub(super) value: &'a [u8],
+    pub(in crate::db) is_serialized: bool,
+    pub(in crate::db) value: &'a [u8],
 }
 
 impl<'a> StoredEntry<'a> {

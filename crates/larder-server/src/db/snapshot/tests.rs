@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::db::{Database, EntryOp, Expiry, MemoryPolicy, Store};
+use crate::error::SnapshotError;
 
 const MEMORY: u64 = 64 << 20;
 

@@ -13,8 +13,9 @@ use larder_engine::raw::Value;
 use super::block::Block;
 use super::layout::{Footer, KeyHasher, MAX_BLOCKS, Place, block_of, checksum, moved_to};
 use super::record::StoredEntry;
-use super::{SnapshotError, unfinished};
+use super::unfinished;
 use crate::db::{Record, Store};
+use crate::error::SnapshotError;
 
 /// Entries that are visited between two looks at the clock.
 const VISITED_PER_STEP: usize = 256;
