@@ -73,7 +73,7 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>, port: u16) -> Self {
+    pub(crate) fn new(config: Config, store: Store, stats: Arc<Stats>) -> Self {
         let inboxes: Arc<[Inbox<Message>]> = stats.threads.iter().map(|_| Inbox::default()).collect();
         let password = config.requirepass.clone().filter(|password| !password.is_empty());
         let users = Users::new(stats.specs, password.as_ref().map(Password::text), config.aclfile.clone());
@@ -91,7 +91,7 @@ impl ServerState {
             stats,
             unauthenticated_limits: Limits::unauthenticated(),
             run_id: run_id(),
-            port,
+            port: 0,
             tls_port: 0,
             draining: AtomicBool::new(false),
             drain_is_over: AtomicBool::new(false),

@@ -13,7 +13,7 @@ use crate::stats::{Counts, Stats};
 
 pub(super) fn state() -> ServerState {
     let store = Store::new(Some(8 << 20)).unwrap();
-    ServerState::new(Config::default(), store, Arc::new(Stats::new(1, super::commands())), 0)
+    ServerState::new(Config::default(), store, Arc::new(Stats::new(1, super::commands())))
 }
 
 /// Calls `f` with an inline request of a new connection.

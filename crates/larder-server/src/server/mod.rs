@@ -60,6 +60,11 @@ impl Server {
         if let Some(path) = &config.snapshot {
             snapshots::check_writable(path)?;
         }
+        let stats = Arc::new(Stats::new(config.threads(), cmd::commands()));
+        let mut state = ServerState::new(config, store, stats);
+        load_certificate(&mut state)?;
+        load_users(&state)?;
+        let config = &state.config;
         let tcp = config.listen.filter(|_| !config.tls_only).map(bind_tcp).transpose()?;
         let tls_address =
             config.listen.zip(config.tls_port).map(|(address, port)| (address.ip(), port).into());
@@ -70,12 +75,8 @@ impl Server {
         }
         let bound = |listener: &std::net::TcpListener| listener.local_addr().ok();
         let (address, tls_address) = (tcp.as_ref().and_then(bound), tls.as_ref().and_then(bound));
-        let port = address.map_or(0, |address| address.port());
-        let stats = Arc::new(Stats::new(config.threads(), cmd::commands()));
-        let mut state = ServerState::new(config, store, stats, port);
+        state.port = address.map_or(0, |address| address.port());
         state.tls_port = tls_address.map_or(0, |address| address.port());
-        load_certificate(&mut state)?;
-        load_users(&state)?;
         Ok(Server { tcp, tls, unix, address, tls_address, state: Arc::new(state) })
     }
 

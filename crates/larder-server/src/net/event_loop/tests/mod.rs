@@ -24,7 +24,6 @@ fn state(threads: usize) -> Arc<ServerState> {
         Config::default(),
         store,
         Arc::new(Stats::new(threads, crate::cmd::commands())),
-        0,
     ))
 }
 

@@ -11,7 +11,7 @@ const LIMIT: usize = 64 << 10;
 fn state_with_limit() -> Arc<ServerState> {
     let config = Config { max_reply_bytes: ByteSize(LIMIT as u64), ..Config::default() };
     let store = Store::new(Some(8 << 20)).unwrap();
-    Arc::new(ServerState::new(config, store, Arc::new(Stats::new(1, crate::cmd::commands())), 0))
+    Arc::new(ServerState::new(config, store, Arc::new(Stats::new(1, crate::cmd::commands()))))
 }
 
 /// The length of the error that takes the place of a reply.

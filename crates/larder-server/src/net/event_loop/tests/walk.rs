@@ -124,12 +124,8 @@ fn execute(event_loop: &mut EventLoop, client_end: &mut UnixStream, mut request:
 
 fn walk_after_each(steps: &[Step]) -> TestCaseResult {
     let store = Store::new(Some(MEMORY_BYTES)).unwrap();
-    let state = Arc::new(ServerState::new(
-        Config::default(),
-        store,
-        Arc::new(Stats::new(1, crate::cmd::commands())),
-        0,
-    ));
+    let state =
+        Arc::new(ServerState::new(Config::default(), store, Arc::new(Stats::new(1, crate::cmd::commands()))));
     let mut event_loop = event_loop(&state);
     let (connection, mut client_end) = connection(&state);
     client_end.set_nonblocking(true).unwrap();

@@ -32,7 +32,7 @@ impl Two {
     fn with_memory(bytes: u64) -> Self {
         let store = Store::new(Some(bytes)).unwrap();
         let state =
-            ServerState::new(Config::default(), store, Arc::new(Stats::new(1, crate::cmd::commands())), 0);
+            ServerState::new(Config::default(), store, Arc::new(Stats::new(1, crate::cmd::commands())));
         let state = Arc::new(state);
         let mut event_loop = event_loop(&state);
         let (large_connection, large) = connection(&state);
