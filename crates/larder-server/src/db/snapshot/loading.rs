@@ -136,7 +136,7 @@ impl Loading {
         let mut kept = 0;
         while let Some(entry) = StoredEntry::take_first(&mut block) {
             let is_over = entry.deadline.is_some_and(|deadline| deadline <= now);
-            let is_emptied = self.emptied.load(Ordering::SeqCst) >> (entry.key.space) & 1 == 1;
+            let is_emptied = self.emptied.load(Ordering::SeqCst) & (1 << entry.key.space) != 0;
             kept += u64::from(is_over || is_emptied || store.store(&entry));
         }
         kept

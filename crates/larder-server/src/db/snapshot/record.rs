@@ -30,7 +30,7 @@ impl<'a> StoredEntry<'a> {
     /// Writes all but the value, which follows.
     pub(super) fn write_head(&self, out: &mut Vec<u8>) {
         let is_timed = self.deadline.is_some();
-        let kind = u8::from(is_timed) * TIMED | u8::from(self.is_serialized) * SERIALIZED;
+        let kind = (u8::from(is_timed) * TIMED) | (u8::from(self.is_serialized) * SERIALIZED);
         out.extend_from_slice(&[self.key.space, kind]);
         out.extend_from_slice(&(self.key.name.len() as u32).to_le_bytes());
         out.extend_from_slice(&(self.value.len() as u64).to_le_bytes());
