@@ -24,6 +24,7 @@ pub(crate) struct Monitors {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Executor<'a> {
     Client(&'a Client),
+    #[cfg(feature = "scripts")]
     Script,
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn line(
 ) -> String {
     let mut line = format!("{}.{:06} [{database} ", time.as_secs(), time.subsec_micros());
     match executor {
+        #[cfg(feature = "scripts")]
         Executor::Script => line.push_str("lua"),
         Executor::Client(client) => line.push_str(&source(client.address())),
     }
