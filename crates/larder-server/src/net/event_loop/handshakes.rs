@@ -35,16 +35,13 @@ impl Handshakes {
 }
 
 impl EventLoop {
-    /// Puts a connection whose handshake has to wait for the next round into the queue. Returns whether it did.
+    /// Puts a connection with a handshake into the queue, if that has to wait for the next round. Returns whether it did.
     pub(super) fn defers_handshake(&mut self, position: usize) -> bool {
-        let Some(Some(connection)) = self.connections.get_mut(position) else { return false };
-        if !connection.is_handshaking() {
-            return false;
-        }
         self.handshakes.turns += 1;
         if self.handshakes.turns <= TURNS_PER_ROUND {
             return false;
         }
+        let Some(Some(connection)) = self.connections.get_mut(position) else { return false };
         connection.queued = true;
         self.yielding.push(position);
         true

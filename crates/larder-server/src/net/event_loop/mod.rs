@@ -190,17 +190,18 @@ impl EventLoop {
             if let Some(Some(connection)) = self.connections.get_mut(position) {
                 connection.set_ready(event.is_read_closed() || event.is_error());
                 // A connection in the queue gets its turn below.
-                if !connection.queued && !self.defers_handshake(position) {
+                let waits =
+                    connection.queued || connection.is_handshaking() && self.defers_handshake(position);
+                if !waits {
                     now = self.begin_turn(position, now);
                 }
             }
         }
         now = self.run_batch(now);
         for position in yielded {
-            if let Some(Some(connection)) = self.connections.get_mut(position) {
-                connection.queued = false;
-            }
-            if self.defers_handshake(position) {
+            let Some(Some(connection)) = self.connections.get_mut(position) else { continue };
+            connection.queued = false;
+            if connection.is_handshaking() && self.defers_handshake(position) {
                 continue;
             }
             now = self.turn(position, now);
