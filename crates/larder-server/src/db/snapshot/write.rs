@@ -36,6 +36,10 @@ pub(crate) struct Written {
 pub(crate) fn write(store: &Store, path: &Path, until: Instant) -> Result<Written, SnapshotError> {
     let new = unfinished(path);
     let written = write_to(store, &new, until).and_then(|written| {
+        // The disk may have taken long.
+        if Instant::now() > until {
+            return Err(SnapshotError::TooSlow);
+        }
         std::fs::rename(&new, path)?;
         super::open::sync_folder_of(path)?;
         Ok(written)
