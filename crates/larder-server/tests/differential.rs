@@ -663,14 +663,21 @@ pub(crate) fn assert_equal_replies(lines: &[&str]) {
     }
 }
 
+/// Asserts that the keys of these requests, and what they do with each, are those of Redis.
+pub(crate) fn assert_equal_keys(requests: &[&str]) {
+    let Some((mut pair, _servers)) = Pair::start() else { return };
+    let asked = requests.iter().map(|request| words(&format!("COMMAND GETKEYSANDFLAGS {request}")));
+    let differences: Vec<String> = asked.filter_map(|request| pair.compare(&request).err()).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
 /// Commands that have got options since the installed Redis.
 const HAVE_GROWN: [&str; 2] = ["zrank", "zrevrank"];
 
 /// `COMMAND INFO` describes the commands equally.
 #[test]
 fn keys_and_their_flags_equal_those_of_redis() {
-    let Some((mut pair, _servers)) = Pair::start() else { return };
-    let differences: Vec<String> = [
+    assert_equal_keys(&[
         "set k v",
         "set k v get",
         "set k v ex 10",
@@ -725,11 +732,7 @@ fn keys_and_their_flags_equal_those_of_redis() {
         "ping x",
         "set k",
         "nosuch a",
-    ]
-    .iter()
-    .filter_map(|request| pair.compare(&words(&format!("COMMAND GETKEYSANDFLAGS {request}"))).err())
-    .collect();
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    ]);
 }
 
 #[test]

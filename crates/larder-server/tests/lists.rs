@@ -7,7 +7,9 @@ use larder_testkit::RedisServer;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::differential::{Pair, assert_equal_replies, assert_equal_replies_at_random, words};
+use crate::differential::{
+    Pair, assert_equal_keys, assert_equal_replies, assert_equal_replies_at_random, words,
+};
 use crate::serialized::exchange;
 use crate::support::{TestServer, connect_unix};
 
@@ -264,8 +266,7 @@ fn fixed_sequence_gets_equal_replies() {
 
 #[test]
 fn keys_and_their_flags_equal_those_of_redis() {
-    let Some((mut pair, _servers)) = Pair::start() else { return };
-    let requests = [
+    assert_equal_keys(&[
         "lpush k a",
         "rpushx k a",
         "lpop k",
@@ -280,10 +281,7 @@ fn keys_and_their_flags_equal_those_of_redis() {
         "lmove a b left left",
         "rpoplpush a b",
         "lmpop 2 a b left",
-    ];
-    for request in requests {
-        pair.compare(&words(&format!("COMMAND GETKEYSANDFLAGS {request}"))).unwrap();
-    }
+    ]);
 }
 
 /// Lists of many chunks, with elements that fill one.

@@ -7,7 +7,9 @@ use larder_testkit::RedisServer;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::differential::{Pair, assert_equal_replies, assert_equal_replies_at_random, words};
+use crate::differential::{
+    Pair, assert_equal_keys, assert_equal_replies, assert_equal_replies_at_random, words,
+};
 use crate::serialized::exchange;
 use crate::support::{TestServer, connect_unix};
 
@@ -291,8 +293,7 @@ fn fixed_sequence_gets_equal_replies() {
 
 #[test]
 fn keys_and_their_flags_equal_those_of_redis() {
-    let Some((mut pair, _servers)) = Pair::start() else { return };
-    let requests = [
+    assert_equal_keys(&[
         "xadd k * a 1",
         "xlen k",
         "xrange k - +",
@@ -302,10 +303,7 @@ fn keys_and_their_flags_equal_those_of_redis() {
         "xdel k 1-1",
         "xtrim k maxlen 1",
         "xinfo stream k",
-    ];
-    for request in requests {
-        pair.compare(&words(&format!("COMMAND GETKEYSANDFLAGS {request}"))).unwrap();
-    }
+    ]);
 }
 
 /// Streams of many chunks, with entries that fill one.
