@@ -2,6 +2,7 @@
 
 mod ab;
 mod address;
+mod certificate;
 mod cluster;
 mod h2load;
 mod language;
@@ -17,6 +18,7 @@ mod wrk;
 
 pub(crate) use ab::Ab;
 pub(crate) use address::{await_listener, free_address};
+pub(crate) use certificate::Certificate;
 pub(crate) use cluster::{Cluster, start_on_port, url_of};
 pub(crate) use h2load::{H2load, Protocol};
 pub(crate) use language::Language;

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
+    /// With TLS, and the file of the certificate to trust.
+    Tls(SocketAddr, PathBuf),
     #[cfg_attr(not(test), allow(dead_code, reason = "no suite uses it yet; the tests do"))]
     Unix(PathBuf),
 }
@@ -102,15 +104,19 @@ impl RedisBenchmark {
         Ok((outcome, counter.count()?))
     }
 
+    /// A command that opens the connections and sends nothing, until it is ended.
+    ///
+    /// # Errors
+    /// If `redis-benchmark` is not installed.
+    pub(crate) fn idle(&self) -> Result<Command> {
+        let mut command = self.program()?;
+        command.args(["-I", "-c", &self.clients.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+
     fn command(&self) -> Result<Command> {
-        let program = find_program(PROGRAM).with_context(|| format!("{PROGRAM} is not installed"))?;
-        let mut command = Command::new(program);
-        match &self.address {
-            Address::Tcp(address) => {
-                command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()])
-            }
-            Address::Unix(path) => command.arg("-s").arg(path),
-        };
+        let mut command = self.program()?;
         for (flag, value) in [
             ("-c", u64::from(self.clients)),
             ("-P", self.pipeline.into()),
@@ -125,6 +131,23 @@ impl RedisBenchmark {
         match self.command.as_slice() {
             [test] => command.args(["-t", test]),
             arguments => command.args(arguments),
+        };
+        Ok(command)
+    }
+
+    /// The program and where it connects to.
+    fn program(&self) -> Result<Command> {
+        let program = find_program(PROGRAM).with_context(|| format!("{PROGRAM} is not installed"))?;
+        let mut command = Command::new(program);
+        match &self.address {
+            Address::Tcp(address) => {
+                command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()])
+            }
+            Address::Tls(address, certificate) => {
+                command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
+                command.args(["--tls", "--sni", "localhost", "--cacert"]).arg(certificate)
+            }
+            Address::Unix(path) => command.arg("-s").arg(path),
         };
         Ok(command)
     }

@@ -1,12 +1,11 @@
 //! Workloads with a load: hits and stored misses, and hits while the origin stalls for other clients.
 
-use super::certificate::Certificate;
 use super::origin::{self, Origin};
 use super::peer::Peer;
 use super::running::Proxy;
 use crate::measure::rounds::Value;
 use crate::suite::documents::http;
-use crate::tool::{H2load, Protocol, Wrk, WrkReport, WrkRequest, WrkRequests};
+use crate::tool::{Certificate, H2load, Protocol, Wrk, WrkReport, WrkRequest, WrkRequests};
 use anyhow::{Result, ensure};
 use std::io::Write;
 use std::net::TcpStream;

@@ -20,7 +20,6 @@
 //! `TMPDIR=/dev/shm` gives them memory, as the others have.
 
 mod cache_tests;
-mod certificate;
 mod idle;
 mod load;
 mod origin;
@@ -31,9 +30,8 @@ use super::documents::{Case, Outcome, run_cases};
 use super::{Findings, Plan, Suite, Target};
 use crate::measure::rounds::Value;
 use crate::suite::server::larder;
-use crate::tool::{Protocol, program_name, version_of};
+use crate::tool::{Certificate, Protocol, program_name, version_of};
 use anyhow::Result;
-use certificate::Certificate;
 use indicatif::ProgressBar;
 use larder_process::find_program;
 use load::{CONNECTIONS, Load};

@@ -1,8 +1,7 @@
 //! A running proxy: its start, what it uses, and its end.
 
-use super::certificate::Certificate;
 use super::peer::{Peer, Setup, open_to_all};
-use crate::tool::{self, free_address, proportional_bytes};
+use crate::tool::{self, Certificate, free_address, proportional_bytes};
 use anyhow::{Context, Result, bail};
 use larder_process::Running;
 use std::fs::File;

@@ -26,15 +26,21 @@ pub(super) struct Load {
 }
 
 impl Load {
-    fn benchmark(&self, subject: &Subject) -> RedisBenchmark {
+    fn benchmark(&self, address: Address) -> RedisBenchmark {
         RedisBenchmark {
             pipeline: self.pipeline,
             value_bytes: VALUE_BYTES as u32,
             keys: Some(self.keys),
             deadline: DEADLINE,
             command: self.command.iter().map(|word| (*word).to_owned()).collect(),
-            ..RedisBenchmark::new(Address::Tcp(subject.address), "", self.clients, self.requests)
+            ..RedisBenchmark::new(address, "", self.clients, self.requests)
         }
+    }
+
+    /// Runs rounds at one of the addresses of a server.
+    pub(super) fn runner(&self, name: &'static str, subject: &Rc<Subject>, address: Address) -> Runner {
+        let (subject, benchmark) = (subject.clone(), self.benchmark(address));
+        Runner { subject: name, round: Box::new(move || round(&subject, &benchmark)) }
     }
 
     /// Runs the rounds, and one more in which system calls are counted.
@@ -45,15 +51,14 @@ impl Load {
         counter: Option<&SyscallCounter>,
         bar: &ProgressBar,
     ) -> Result<Vec<Figure>> {
-        let runner = |subject: &Rc<Subject>| {
-            let (subject, benchmark) = (subject.clone(), self.benchmark(subject));
-            Runner { subject: subject.kind.name(), round: Box::new(move || round(&subject, &benchmark)) }
-        };
+        let runner =
+            |subject: &Rc<Subject>| self.runner(subject.kind.name(), subject, Address::Tcp(subject.address));
         let mut runners: Vec<Runner> = subjects.iter().map(runner).collect();
         let mut figures = rounds::run(self.name, &mut runners, rounds, bar)?;
         if let Some(counter) = counter {
             for subject in subjects {
-                let (_, calls) = self.benchmark(subject).run_counting(counter, subject.id())?;
+                let (_, calls) =
+                    self.benchmark(Address::Tcp(subject.address)).run_counting(counter, subject.id())?;
                 let value = Value::low("system calls", "/command", calls as f64 / self.requests as f64);
                 figures.push(value.figure(self.name, subject.kind.name()));
             }

@@ -15,8 +15,10 @@
 //! | `transaction-50` | 50 connections, each with one `MULTI` of ten commands under way: five `GET`, five `SET`; `cpu` is that of one of them |
 //! | `hset-50`, `hget-50`, `sadd-50`, `sismember-50`, `lpush-50`, `rpop-50`, with `-pP` | 50 connections on one hash, set or list |
 //! | `blpop hand-over` | two clients that push an element for each other and wait for the next one |
+//! | `get-50-tls` | as `get-50`, with TLS; `larder, without TLS` is its plain port in the same rounds |
 //! | `half-load` | 50 connections, requests at half the rate that Redis answers at most, whatever the server does |
 //! | `hash memory`, `set memory`, `list memory` | the bytes of a member in large ones, and in those of ten |
+//! | `a connection with TLS` | the memory of one that does nothing |
 //! | `memory` | the bytes of an entry over its key and value, the memory of an empty and of an emptied server, the first reply |
 //! | `… in the memory of N entries` | the hit ratio with so much memory, for each trace of `--traces` |
 //!
@@ -26,6 +28,7 @@
 
 mod bare_loop;
 mod collections;
+mod encrypted;
 mod equal_memory;
 mod handover;
 mod load;
@@ -109,6 +112,7 @@ impl Suite for Server {
             Target::value("memory", memory::TIMED, 38.0),
             Target::value("memory", memory::FLUSHED, 32.0),
         ]);
+        targets.extend(encrypted::targets());
         targets.extend(collections::targets());
         targets.push(Target::ratio(handover::WORKLOAD, "cpu", "redis", 0.9));
         targets
@@ -146,7 +150,7 @@ impl Scale {
             },
             // The numbers of connections with which a small Redis of 2021 was measured: docs/documents.md.
             false => Scale {
-                rounds: 15,
+                rounds: 7,
                 requests: [30_000, 50_000, 100_000, 1_000_000],
                 clients: &[
                     ("get-1", 1),
@@ -223,7 +227,8 @@ fn measure(scale: &Scale, bar: &ProgressBar) -> Result<Findings> {
     transactions(scale, &redis_like, bar, &mut findings)?;
     hand_overs(scale, &redis_like, bar, &mut findings)?;
     half_load(scale, &subjects, bar, &mut findings)?;
-    drop(subjects);
+    drop((subjects, redis_like));
+    encrypted::measure(encrypted::load(many, scale.keys), scale.rounds, bar, &mut findings)?;
     memory::measure(scale.entries, bar, &mut findings)?;
     collections::measure_memory(scale.entries, bar, &mut findings)?;
     Ok(findings)
@@ -319,6 +324,7 @@ mod tests {
             handover::WORKLOAD,
             TRANSACTION,
             HALF_LOAD,
+            encrypted::WORKLOAD,
             "memory",
             "hash memory",
             "set memory",
@@ -338,10 +344,18 @@ mod tests {
         for target in Server.targets() {
             let (workload, _) = target.workload_and_measure();
             let is_load = loads.iter().chain(&collections::loads(0, 0, 0)).any(|load| load.name == workload);
-            let others =
-                [EVAL, TRANSACTION, HALF_LOAD, handover::WORKLOAD, equal_memory::MEAN, "memory"].into_iter();
+            let others = [
+                EVAL,
+                TRANSACTION,
+                HALF_LOAD,
+                handover::WORKLOAD,
+                encrypted::WORKLOAD,
+                equal_memory::MEAN,
+                "memory",
+            ];
             assert!(
-                is_load || others.chain(collections::memory_workloads()).any(|name| name == workload),
+                is_load
+                    || others.into_iter().chain(collections::memory_workloads()).any(|name| name == workload),
                 "{workload}"
             );
         }

@@ -1,7 +1,7 @@
 //! The servers under test: child processes on free ports.
 
 use super::bare_loop;
-use crate::tool::{self, Usage};
+use crate::tool::{self, Certificate, Usage};
 use anyhow::{Context, Result, bail, ensure};
 use larder_process::{Running, find_program};
 use std::io::{Read, Write};
@@ -127,6 +127,8 @@ pub(in crate::suite) fn larder() -> Result<PathBuf> {
 pub(super) struct Subject {
     pub(super) kind: Kind,
     pub(super) address: SocketAddr,
+    /// Where it speaks TLS, if it does.
+    pub(super) encrypted: Option<SocketAddr>,
     /// The time from the start of the process to its first reply.
     pub(super) started_in: Duration,
     running: Running,
@@ -141,13 +143,39 @@ impl Subject {
     /// The same, with a limit for the entries of Larder. That of others is set while they run.
     pub(super) fn start_with_memory(kind: Kind, larder_bytes: u64) -> Result<Self> {
         let address = tool::free_address()?;
-        let mut command = kind.command(address, larder_bytes)?;
+        Subject::spawn(kind, address, None, kind.command(address, larder_bytes)?)
+    }
+
+    /// Starts Larder, Redis or Valkey with a second port for TLS, to which any client may come.
+    pub(super) fn start_with_tls(kind: Kind, certificate: &Certificate) -> Result<Self> {
+        let (address, encrypted) = (tool::free_address()?, tool::free_address()?);
+        let mut command = kind.command(address, LARDER_BYTES)?;
+        command.args(["--tls-port", &encrypted.port().to_string()]);
+        let [chain, key] = match kind {
+            Kind::Redis | Kind::Valkey => {
+                command.args(["--tls-auth-clients", "no"]);
+                ["--tls-cert-file", "--tls-key-file"]
+            }
+            _ => ["--tls-cert", "--tls-key"],
+        };
+        command.arg(chain).arg(&certificate.chain).arg(key).arg(&certificate.key);
+        let subject = Subject::spawn(kind, address, Some(encrypted), command)?;
+        tool::await_listener(encrypted, PATIENCE).context(kind.name())?;
+        Ok(subject)
+    }
+
+    fn spawn(
+        kind: Kind,
+        address: SocketAddr,
+        encrypted: Option<SocketAddr>,
+        mut command: Command,
+    ) -> Result<Self> {
         // What is linked into this program ends when its input does.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let start = Instant::now();
         let running =
             Running::start(&mut command).with_context(|| format!("cannot start {}", kind.name()))?;
-        let mut subject = Subject { kind, address, started_in: Duration::ZERO, running };
+        let mut subject = Subject { kind, address, encrypted, started_in: Duration::ZERO, running };
         tool::await_listener(address, PATIENCE).context(kind.name())?;
         // A command with the same reply everywhere.
         subject.set(&[("key", "value")])?;

@@ -10,8 +10,7 @@ mod squid;
 mod traffic_server;
 mod varnish;
 
-use super::certificate::Certificate;
-use crate::tool::Protocol;
+use crate::tool::{Certificate, Protocol};
 use anyhow::Result;
 use larder_process::find_program;
 use std::fs::Permissions;

@@ -1,6 +1,6 @@
 //! A certificate for `localhost` and its key, for the workloads with TLS.
 
-use crate::tool::output_within;
+use super::output_within;
 use anyhow::{Context, Result};
 use larder_process::find_program;
 use std::fs::Permissions;
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The files of a certificate. Dropping it removes them.
-pub(super) struct Certificate {
+pub(crate) struct Certificate {
     /// The certificate.
-    pub(super) chain: PathBuf,
+    pub(crate) chain: PathBuf,
     /// Its key, which only its owner can read.
-    pub(super) key: PathBuf,
+    pub(crate) key: PathBuf,
     /// A copy of its key for proxies that read it as another user than the one that starts them.
-    pub(super) readable_key: PathBuf,
+    pub(crate) readable_key: PathBuf,
     _folder: TempDir,
 }
 
@@ -28,7 +28,7 @@ impl Certificate {
     ///
     /// # Errors
     /// If openssl is not installed or fails.
-    pub(super) fn make() -> Result<Certificate> {
+    pub(crate) fn make() -> Result<Certificate> {
         let folder = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir()?;
         let [chain, key, readable_key] =
             ["chain.pem", "key.pem", "readable-key.pem"].map(|name| folder.path().join(name));
