@@ -148,7 +148,7 @@ fn modes_of_redis_cli_work() {
         (&["--memkeys"], &["Biggest string found '\"string\"' has", "Sampled 5 keys in the keyspace!"]),
         (
             &["--hotkeys"],
-            &["Sampled 5 keys in the keyspace!", "hot key found with counter: 7", "keyname: \"string\""],
+            &["Sampled 5 keys in the keyspace!", "hot key found with counter: ", "keyname: \"string\""],
         ),
         (&["--scan", "--pattern", "*set"], &["zset\n", "set\n"]),
         (&["--latency", "-i", "0.1"], &[" "]),
