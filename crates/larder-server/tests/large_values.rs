@@ -147,3 +147,34 @@ fn reply_of_large_values_is_limited() {
     assert!(matches!(call(&mut client, &[b"DUMP", b"k"]), Frame::Error(_)));
     expect_bytes(call(&mut other, &[b"GETRANGE", b"k", b"0", b"1999999"]), &value[..2_000_000]);
 }
+
+/// Its memory tells when a value is copied: it has room for a quarter more, and grows into it.
+#[test]
+fn value_that_grows_in_small_steps_is_copied_a_few_times() {
+    let server = server();
+    let client = &mut server.connect();
+    let steps: [(&str, &dyn Fn(usize) -> Vec<Vec<u8>>); 3] = [
+        ("APPEND", &|_| vec![b"APPEND".to_vec(), b"k".to_vec(), vec![b'a'; 1_000]]),
+        ("SETRANGE", &|at| {
+            vec![b"SETRANGE".to_vec(), b"k".to_vec(), (at * 1_000).to_string().into(), vec![b'a'; 1_000]]
+        }),
+        ("SETBIT", &|at| {
+            vec![b"SETBIT".to_vec(), b"k".to_vec(), (at * 8_000 + 7_999).to_string().into(), b"1".to_vec()]
+        }),
+    ];
+    for (name, step) in steps {
+        let (mut copies, mut before) = (0, 0);
+        for at in 0..3_000 {
+            client.call(&step(at));
+            let Frame::Integer(bytes) = client.call(&["MEMORY", "USAGE", "k"]) else { panic!("{name}") };
+            copies += usize::from(bytes != before);
+            before = bytes;
+        }
+        let Frame::Integer(length) = client.call(&["STRLEN", "k"]) else { panic!("{name}") };
+        assert_eq!(length, 3_000_000, "{name}");
+        assert!(length < before && before < length * 4 / 3, "{name}: {before} bytes of {length}");
+        // Up to 4 KiB each step is one.
+        assert!(copies < 50, "{name}: {copies} copies");
+        assert_eq!(client.call(&["DEL", "k"]), Frame::Integer(1));
+    }
+}

@@ -1,6 +1,7 @@
 //! A long value that is written piece by piece: as it arrives, or copied from another one with other work in between.
 
 use super::page_move::move_bytes;
+use super::shared_bytes::SharedBytes;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ pub struct LongValue {
     bytes: Arc<[MaybeUninit<u8>]>,
     /// The bytes that are written, from the start.
     len: usize,
+    /// The bytes that it will have.
+    total: usize,
 }
 
 impl LongValue {
@@ -22,7 +25,18 @@ impl LongValue {
     /// If an allocation may not be so long.
     #[must_use]
     pub fn new(total_bytes: usize) -> Self {
-        LongValue { bytes: Arc::new_uninit_slice(total_bytes), len: 0 }
+        LongValue { bytes: Arc::new_uninit_slice(total_bytes), len: 0, total: total_bytes }
+    }
+
+    /// The same, with room behind it: the value may grow to `capacity` bytes without a copy. The system provides the pages of
+    /// the room when they are written.
+    ///
+    /// # Panics
+    /// If an allocation may not be so long, or the capacity is less than the total.
+    #[must_use]
+    pub fn with_room(total_bytes: usize, capacity: usize) -> Self {
+        assert!(total_bytes <= capacity, "{total_bytes} bytes do not fit into {capacity}");
+        LongValue { bytes: Arc::new_uninit_slice(capacity), len: 0, total: total_bytes }
     }
 
     /// The number of bytes that are written.
@@ -37,7 +51,7 @@ impl LongValue {
 
     /// The number of bytes that are not written yet.
     pub fn missing(&self) -> usize {
-        self.bytes.len() - self.len
+        self.total - self.len
     }
 
     /// Appends a piece.
@@ -73,7 +87,7 @@ impl LongValue {
     /// The next `count` bytes.
     fn next(&mut self, count: usize) -> &mut [MaybeUninit<u8>] {
         let bytes = Arc::get_mut(&mut self.bytes).expect("it has one owner until it is complete");
-        &mut bytes[self.len..][..count]
+        &mut bytes[self.len..self.total][..count]
     }
 
     /// The bytes that are written.
@@ -88,8 +102,19 @@ impl LongValue {
     /// # Panics
     /// If bytes are missing.
     #[must_use]
-    pub fn finish(self) -> Arc<[u8]> {
+    pub fn into_shared(self) -> SharedBytes {
         assert_eq!(self.missing(), 0, "the value is not complete");
+        // SAFETY: so many bytes are written.
+        unsafe { SharedBytes::new(self.bytes, self.total) }
+    }
+
+    /// The complete value, which was made without room.
+    ///
+    /// # Panics
+    /// If bytes are missing, or there is room.
+    #[must_use]
+    pub fn finish(self) -> Arc<[u8]> {
+        assert_eq!(self.len, self.bytes.len(), "the value is not complete, or it has room");
         // SAFETY: all bytes are written.
         unsafe { self.bytes.assume_init() }
     }
@@ -111,7 +136,7 @@ mod tests {
         value.push(b"c");
         let value = value.finish();
         let record: Record = Record::with_value(Key { space: 0, name: b"k" }, Arc::clone(&value));
-        assert!(record.share().is_some_and(|shared| Arc::ptr_eq(&shared, &value)));
+        assert!(record.share().is_some_and(|shared| shared.is_same(&Arc::clone(&value).into())));
         assert!(value.starts_with(b"ab\0") && value.ends_with(b"\0c"));
     }
 

@@ -30,6 +30,7 @@ mod measurement;
 mod page_move;
 mod prefetch_batch;
 mod record;
+mod shared_bytes;
 
 pub use compaction::{Compaction, RecordMemory};
 pub use locked::Locked;
@@ -37,7 +38,8 @@ pub use long_value::LongValue;
 pub use measurement::Measurement;
 pub use page_move::MIN_MOVED_BYTES;
 pub use prefetch_batch::PrefetchBatch;
-pub use record::{Key, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
+pub use record::{Key, Lengthened, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
+pub use shared_bytes::SharedBytes;
 
 use crate::cache::KeyLocation;
 use crate::cache::removals::Removals;
@@ -47,7 +49,6 @@ use crate::entry::{Refusal, Ttl};
 use crate::shard::{RemovedEntries, Shard};
 use crate::time::timestamps::NEVER;
 use std::convert::Infallible;
-use std::sync::Arc;
 
 /// A cache of records, whose values are bytes or objects of type `O`.
 pub type Cache<O = Infallible> = crate::Cache<Record<O>, ()>;
@@ -71,11 +72,8 @@ impl<'a, O> Entry<'a, O> {
     }
 
     /// Makes a long value longer: see [`Record::lengthen`]. Return [`UpdateOp::Edited`] afterwards.
-    ///
-    /// # Panics
-    /// If the value is longer already.
-    pub fn lengthen(&mut self, length: usize) -> Option<Arc<[u8]>> {
-        self.record.lengthen(length)
+    pub fn lengthen(&mut self, length: usize, capacity: usize) -> Lengthened {
+        self.record.lengthen(length, capacity)
     }
 
     /// As [`Entry::value_mut`], for as long as the shard is locked.

@@ -1,7 +1,7 @@
 //! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
 use crate::mutex::Mutex;
-use crate::raw::{Cache, Entry, Key, Measurement, Record, UpdateOp, ValueMut};
+use crate::raw::{Cache, Entry, Key, Lengthened, Measurement, Record, UpdateOp, ValueMut};
 use crate::{Clock, Evictable, Op, Refusal, Ttl};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -297,15 +297,19 @@ fn lengthened_value_is_weighed_again() {
     let before = cache.weight();
     let lengthen = |length| {
         let lengthened = |entry: Option<Entry<'_>>| {
-            let former = entry.and_then(|mut entry| entry.lengthen(length));
-            (UpdateOp::Edited(Ttl::Keep), former.is_some())
+            let lengthened = entry.map(|mut entry| entry.lengthen(length, length + length / 4));
+            let is_longer = lengthened.is_some_and(|outcome| !matches!(outcome, Lengthened::Unchanged));
+            (UpdateOp::Edited(Ttl::Keep), is_longer)
         };
         cache.update(key(b"long"), lengthened).map(|updated| updated.result)
     };
     assert_eq!(lengthen(21_000), Ok(true));
     cache.validate();
-    assert_eq!((cache.weight() - before, cache.len()), (1_000, 2));
-    assert_eq!(lengthen(40_000), Ok(true));
+    // With the room that it has got.
+    assert_eq!((cache.weight() - before, cache.len()), (21_000 + 21_000 / 4 - 20_000, 2));
+    assert_eq!(lengthen(22_000), Ok(true));
+    assert_eq!(cache.weight() - before, 21_000 + 21_000 / 4 - 20_000, "it grows into its room");
+    assert_eq!(lengthen(37_000), Ok(true));
     cache.validate();
     assert!(cache.weight() < 50_000 && cache.len() == 1, "another one is evicted for it");
     assert!(matches!(lengthen(60_000), Err(Refusal::TooHeavy { .. })), "{:?}", cache.len());

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use larder_engine::raw::SharedBytes;
 use larder_engine::stats::Sampled;
 use larder_resp::{Args, Encoder};
 
@@ -241,7 +242,8 @@ impl<'a> Context<'a> {
     }
 
     /// Replies with a part of a string, without a copy if it is large.
-    pub(super) fn reply_part(&mut self, value: Arc<[u8]>, range: Range<usize>) {
+    pub(super) fn reply_part(&mut self, value: impl Into<SharedBytes>, range: Range<usize>) {
+        let value = value.into();
         // A script reads its replies.
         if range.len() < LARGE_BYTES || self.is_script() {
             self.reply().bulk(&value[range]);

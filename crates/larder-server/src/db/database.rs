@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use larder_engine::raw::{Key, PrefetchBatch};
+use larder_engine::raw::{Key, PrefetchBatch, SharedBytes};
 use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Ttl, raw};
 use larder_resp::Args;
@@ -26,7 +26,7 @@ enum Read<R, F> {
     /// The result of the reader.
     Done(R),
     /// A long value, for the reader.
-    Long(Arc<[u8]>, F),
+    Long(SharedBytes, F),
     WrongType,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Found<R> {
     /// The result of the reader.
     Read(R),
     /// A large value, which is not read.
-    Large(Arc<[u8]>),
+    Large(SharedBytes),
 }
 
 /// One database of a [`Store`].
@@ -181,7 +181,7 @@ impl<'a> Database<'a> {
     }
 
     /// Whether the value of `name` is this very one, and not another with the same bytes.
-    pub(crate) fn has_value(&self, name: &[u8], value: &Arc<[u8]>) -> bool {
+    pub(crate) fn has_value(&self, name: &[u8], value: &SharedBytes) -> bool {
         self.peek(name, |record| is_value_of(record, value)).unwrap_or(false)
     }
 

@@ -1,8 +1,6 @@
 //! An entry while its shard is locked, and what a command does with it.
 
-use std::sync::Arc;
-
-use larder_engine::raw::{self, MIN_MOVED_BYTES};
+use larder_engine::raw::{self, Lengthened, MIN_MOVED_BYTES, SharedBytes};
 
 use super::clock::{Expiry, ServerClock};
 use super::object::{Collection, Object, WrongType};
@@ -60,26 +58,37 @@ impl StringEntry<'_> {
     }
 
     /// The value, if it is long: for a copy after the lock is released.
-    pub(crate) fn share(&self) -> Option<Arc<[u8]>> {
+    pub(crate) fn share(&self) -> Option<SharedBytes> {
         self.0.record().share()
     }
 
     /// Whether the value is this very one, and not another with the same bytes.
-    pub(crate) fn is_value(&self, value: &Arc<[u8]>) -> bool {
+    pub(crate) fn is_value(&self, value: &SharedBytes) -> bool {
         is_value_of(self.0.record(), value)
     }
 
-    /// Appends zeros to a very large value, at the place where it is, until it has `length` bytes. Returns whether that was
-    /// possible in a moment: not if a client receives the value, or if it grows by much. Return [`EntryOp::Edited`] afterwards.
-    pub(crate) fn lengthen(&mut self, length: usize) -> bool {
+    /// Appends zeros to a long value until it has `length` bytes; if it outgrows its room, it gets this capacity. Returns whether that was possible in a moment: not if a client
+    /// receives the value, if it grows by much, or if it outgrows its room and is neither short nor very large. Return
+    /// [`EntryOp::Edited`] afterwards.
+    pub(crate) fn lengthen(&mut self, length: usize, capacity: usize) -> bool {
         let former_len = self.value().len();
-        // From this length on the engine does not copy the bytes: the system gives their pages other addresses. A copy would be
-        // made under the lock of the key, so a shorter value is left to the slices of `LargeEdit`.
-        if former_len < MIN_MOVED_BYTES || length - former_len >= LARGE_BYTES {
+        if length - former_len >= LARGE_BYTES {
             return false;
         }
-        // What is left of the former value has no content, but to free it takes time: that is for another thread.
-        self.0.lengthen(length).map(large::release).is_some()
+        // The bytes of a short value are copied under the lock of the key, and those of a very large one keep their pages, which
+        // the system gives other addresses. A value between them is left to the slices of `LargeEdit`.
+        if !self.0.record().has_room(length) && (LARGE_BYTES..MIN_MOVED_BYTES).contains(&former_len) {
+            return false;
+        }
+        match self.0.lengthen(length, capacity) {
+            Lengthened::Unchanged => false,
+            Lengthened::InPlace => true,
+            // What is left of the former value has no content, but to free it takes time: that is for another thread.
+            Lengthened::Moved(former) => {
+                large::release(former);
+                true
+            }
+        }
     }
 
     /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.

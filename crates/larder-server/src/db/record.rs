@@ -1,8 +1,6 @@
 //! An entry as the engine keeps it, and what it is charged.
 
-use std::sync::Arc;
-
-use larder_engine::raw;
+use larder_engine::raw::{self, SharedBytes};
 
 use super::object::Object;
 
@@ -28,6 +26,6 @@ pub(super) fn charge(record: &Record) -> u64 {
 }
 
 /// Whether the value of a record is this very one, and not another with the same bytes.
-pub(crate) fn is_value_of(record: &Record, value: &Arc<[u8]>) -> bool {
-    record.share().is_some_and(|shared| Arc::ptr_eq(&shared, value))
+pub(crate) fn is_value_of(record: &Record, value: &SharedBytes) -> bool {
+    record.share().is_some_and(|shared| shared.is_same(value))
 }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use larder_engine::raw::LongValue;
+use larder_engine::raw::{LongValue, SharedBytes};
 
 /// A value of this length or more is large: it is not copied in one piece. That would take a third of a millisecond.
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
@@ -33,9 +33,14 @@ impl PartialValue {
         PartialValue(Some(LongValue::new(total_bytes)))
     }
 
+    /// One that may grow when it is complete.
+    pub(crate) fn with_room(total_bytes: usize, capacity: usize) -> Self {
+        PartialValue(Some(LongValue::with_room(total_bytes, capacity)))
+    }
+
     /// The value, for the next pieces.
     pub(crate) fn get_mut(&mut self) -> &mut LongValue {
-        self.0.as_mut().expect("only `finish` takes it")
+        self.0.as_mut().expect("only the last step takes it")
     }
 
     /// Bytes that are written, and so need memory.
@@ -49,7 +54,12 @@ impl PartialValue {
 
     /// The complete value.
     pub(crate) fn finish(mut self) -> Arc<[u8]> {
-        self.0.take().expect("only `finish` takes it").finish()
+        self.0.take().expect("only the last step takes it").finish()
+    }
+
+    /// The same, as a value of an entry.
+    pub(crate) fn into_shared(mut self) -> SharedBytes {
+        self.0.take().expect("only the last step takes it").into_shared()
     }
 }
 
@@ -114,21 +124,22 @@ impl Drop for Building {
 }
 
 /// Gives up a value, which may be large. If it was in the store, [`release_removed`] is called when it is removed.
-pub(crate) fn release(value: Arc<[u8]>) {
+pub(crate) fn release(value: impl Into<SharedBytes>) {
+    let value = value.into();
     // Another owner is the store, or the thread, which waits until it is the last one.
-    if value.len() >= LARGE_BYTES && Arc::strong_count(&value) == 1 {
+    if value.len() >= LARGE_BYTES && value.owners() == 1 {
         release_on_thread(Released::Value(value));
     }
 }
 
 /// Gives up a large value that is removed from the store, and may have other owners.
 #[cold]
-pub(crate) fn release_removed(value: Arc<[u8]>) {
+pub(crate) fn release_removed(value: SharedBytes) {
     release_on_thread(Released::Value(value));
 }
 
 enum Released {
-    Value(Arc<[u8]>),
+    Value(SharedBytes),
     Partial(LongValue),
 }
 
@@ -177,17 +188,17 @@ fn free_all(receiver: &Receiver<Released>) {
 impl Released {
     /// Whether these are two shares of one value.
     fn is_same(&self, other: &Released) -> bool {
-        matches!((self, other), (Released::Value(value), Released::Value(other)) if Arc::ptr_eq(value, other))
+        matches!((self, other), (Released::Value(value), Released::Value(other)) if value.is_same(other))
     }
 
     /// Returns its pages to the system, unless it has another owner.
     fn discard(&mut self) -> bool {
         match self {
             Released::Partial(value) => discard(value.written_mut()),
-            Released::Value(value) => match Arc::get_mut(value) {
+            Released::Value(value) => match value.get_mut() {
                 Some(bytes) => discard(bytes),
                 // It is freed as it is if the other owner has just gone.
-                None => return Arc::strong_count(value) == 1,
+                None => return value.owners() == 1,
             },
         }
         true
@@ -226,7 +237,7 @@ pub(crate) struct LargeReplies {
 struct LargeReply {
     /// Where it comes in the buffer of replies.
     position: usize,
-    value: Arc<[u8]>,
+    value: SharedBytes,
     /// The part of the value that is left to send.
     range: Range<usize>,
     /// The length of the part.
@@ -251,7 +262,7 @@ impl LargeReplies {
     }
 
     /// Adds a part of a value, which comes after all others.
-    pub(crate) fn push(&mut self, position: usize, value: Arc<[u8]>, range: Range<usize>) {
+    pub(crate) fn push(&mut self, position: usize, value: SharedBytes, range: Range<usize>) {
         let bytes = range.len() as u64;
         self.bytes += bytes;
         self.held_bytes += value.len() as u64;
@@ -321,8 +332,8 @@ mod tests {
     #[test]
     fn large_replies_stay_where_they_belong() {
         let mut replies = LargeReplies::default();
-        replies.push(10, value(1), 0..5);
-        replies.push(20, value(2), 7..LARGE_BYTES);
+        replies.push(10, value(1).into(), 0..5);
+        replies.push(20, value(2).into(), 7..LARGE_BYTES);
         // A message at the start of the second reply.
         replies.shift(15, 100);
         assert_eq!((replies.next_position(), replies.next_bytes()), (Some(10), &[1; 5][..]));
@@ -368,7 +379,7 @@ mod tests {
     fn removed_value_is_freed_by_the_thread_after_its_last_reader() {
         let value = value(1);
         let weak = Arc::downgrade(&value);
-        release_removed(Arc::clone(&value));
+        release_removed(Arc::clone(&value).into());
         // When this one is freed, the thread has seen the other, too.
         let (later, start) = (Arc::downgrade(&send_away()), Instant::now());
         let wait_for = |weak: &Weak<[u8]>| {
@@ -388,8 +399,8 @@ mod tests {
     fn value_that_is_removed_twice_is_freed() {
         let value = value(3);
         let (weak, start) = (Arc::downgrade(&value), Instant::now());
-        release_removed(Arc::clone(&value));
-        release_removed(value);
+        release_removed(Arc::clone(&value).into());
+        release_removed(value.into());
         while weak.strong_count() > 0 {
             assert!(start.elapsed() < larder_testkit::PATIENCE, "it is not freed");
             std::thread::yield_now();
@@ -398,7 +409,7 @@ mod tests {
 
     fn send_away() -> Arc<[u8]> {
         let value = value(2);
-        release_removed(Arc::clone(&value));
+        release_removed(Arc::clone(&value).into());
         value
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! block: kind and space, 1 byte │ length of the name, varint │ length of the field, varint │ name │ field
-//! field: the value │ a pointer to a shared value │ a pointer to an object
+//! field: the value │ pointer, capacity and length of a shared value │ a pointer to an object
 //! ```
 //!
 //! For names and values below 128 bytes the header takes three bytes. Blocks come from the [`super::arena`]. A value above
@@ -15,6 +15,7 @@ mod tests;
 
 use super::arena::{self, Block, MAX_BLOCK_BYTES};
 use super::long_value::LongValue;
+use super::shared_bytes::{RawShared, SharedBytes};
 use crate::layout::prefetch::prefetch_lines;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::convert::Infallible;
@@ -80,10 +81,21 @@ pub enum ValueMut<'a, O> {
     Object(&'a mut O),
 }
 
-// SAFETY: a record is the only owner of its block and its object, as a `Box` would be; a shared value is an `Arc<[u8]>`.
+// SAFETY: a record is the only owner of its block and its object, as a `Box` would be; a shared value is a `SharedBytes`.
 unsafe impl<O: Send> Send for Record<O> {}
 // SAFETY: likewise; through a shared reference the block and the object are only read.
 unsafe impl<O: Sync> Sync for Record<O> {}
+
+/// What [`Record::lengthen`] has done.
+#[derive(Debug)]
+pub enum Lengthened {
+    /// Nothing: the value is short, an object, or a reader shares it.
+    Unchanged,
+    /// The value has more bytes at the same place.
+    InPlace,
+    /// The value is at another place. What was there has no meaning any more: the caller decides where it is freed.
+    Moved(SharedBytes),
+}
 
 /// A record would be longer than an allocation may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +123,7 @@ struct Shape {
 
 /// The bits of the first byte that are the space; the others are the kind of the field.
 const SPACE_MASK: u8 = SPACES - 1;
-/// The kind of a field that is a `*const [u8]`, from an `Arc`.
+/// The kind of a field that is a [`RawShared`].
 const SHARED: u8 = SPACES;
 /// The kind of a field that is a `*mut O`, from a `Box`.
 const OBJECT: u8 = 2 * SPACES;
@@ -149,7 +161,7 @@ impl<O> Record<O> {
     pub fn try_new(key: Key<'_>, parts: &[&[u8]]) -> Result<Self, TooLong> {
         let value_len = total_len(parts.iter().map(|part| part.len()))?;
         if value_len > MAX_INLINE_BYTES {
-            return Ok(Self::with_shared(key, concatenated(parts, value_len)));
+            return Ok(Self::with_shared(key, concatenated(parts, value_len).into()));
         }
         let (record, mut at) = Self::with_field(key, 0, value_len)?;
         for bytes in parts {
@@ -167,7 +179,8 @@ impl<O> Record<O> {
     /// # Panics
     /// If there is no such space, or no memory for the record.
     #[must_use]
-    pub fn with_value(key: Key<'_>, value: Arc<[u8]>) -> Self {
+    pub fn with_value(key: Key<'_>, value: impl Into<SharedBytes>) -> Self {
+        let value = value.into();
         if value.len() > MAX_INLINE_BYTES { Self::with_shared(key, value) } else { Self::new(key, &[&value]) }
     }
 
@@ -184,11 +197,11 @@ impl<O> Record<O> {
         record
     }
 
-    fn with_shared(key: Key<'_>, value: Arc<[u8]>) -> Self {
+    fn with_shared(key: Key<'_>, value: SharedBytes) -> Self {
         let (record, field) =
-            Self::with_field(key, SHARED, size_of::<*const [u8]>()).expect("a name fits into an allocation");
+            Self::with_field(key, SHARED, size_of::<RawShared>()).expect("a name fits into an allocation");
         // SAFETY: as in `with_object`.
-        unsafe { field.cast().write_unaligned(Arc::into_raw(value)) };
+        unsafe { field.cast().write_unaligned(value.into_raw()) };
         record
     }
 
@@ -236,8 +249,8 @@ impl<O> Record<O> {
         match shape.head & !SPACE_MASK {
             // SAFETY: the field was written by `try_new`.
             0 => Value::Bytes(unsafe { self.slice(shape, shape.field_at, shape.end) }),
-            // SAFETY: the field is a pointer to the shared value, of which this record is an owner.
-            SHARED => Value::Bytes(unsafe { &*shape.field::<*const [u8]>().read_unaligned() }),
+            // SAFETY: the field is the share of this record, which is borrowed.
+            SHARED => Value::Bytes(unsafe { shape.field::<RawShared>().read_unaligned().bytes() }),
             // SAFETY: the field is a pointer to the object, which this record owns.
             _ => Value::Object(unsafe { &*shape.field::<*const O>().read_unaligned() }),
         }
@@ -271,15 +284,15 @@ impl<O> Record<O> {
     /// The value, if it is bytes with a block of their own: for a reader that copies them after the lock is released. It
     /// does not change; a change in place while it exists copies the value first.
     #[inline]
-    pub fn share(&self) -> Option<Arc<[u8]>> {
-        (self.kind() == SHARED).then(|| {
-            // SAFETY: the field is the pointer of an `Arc`, of which this record stays an owner.
-            unsafe {
-                let value = self.field::<*const [u8]>().read_unaligned();
-                Arc::increment_strong_count(value);
-                Arc::from_raw(value)
-            }
-        })
+    pub fn share(&self) -> Option<SharedBytes> {
+        // SAFETY: the record is an owner, and is borrowed.
+        self.raw_shared().map(|shared| unsafe { shared.share() })
+    }
+
+    /// Its share of a shared value.
+    fn raw_shared(&self) -> Option<RawShared> {
+        // SAFETY: the kind says what the field is.
+        (self.kind() == SHARED).then(|| unsafe { self.field::<RawShared>().read_unaligned() })
     }
 
     /// Mutable access to the value. Cost: the copy of a value above [`MAX_INLINE_BYTES`] that a reader [shares](Self::share).
@@ -298,35 +311,45 @@ impl<O> Record<O> {
 
     /// The bytes of a shared value, of which this record becomes the only owner.
     fn unshared(&mut self) -> &mut [u8] {
-        let field = self.field::<*const [u8]>();
-        // SAFETY: the record is an owner, and gives its share back below.
-        let mut value = unsafe { Arc::from_raw(field.read_unaligned()) };
-        // If it has to be copied and there is no memory for that, the process ends: the field never dangles.
-        let bytes = std::ptr::from_mut(Arc::make_mut(&mut value));
-        // SAFETY: as in `with_shared`; the bytes live as long as the record, which is borrowed exclusively.
-        unsafe {
-            field.write_unaligned(Arc::into_raw(value));
-            &mut *bytes
-        }
+        let bytes = self.edit_shared(|value| std::ptr::from_mut(value.make_mut()));
+        // SAFETY: the bytes live as long as the record, which is borrowed exclusively.
+        unsafe { &mut *bytes }
+    }
+
+    /// Changes what this record owns of a shared value, which it must have.
+    fn edit_shared<R>(&mut self, edit: impl FnOnce(&mut SharedBytes) -> R) -> R {
+        let field = self.field::<RawShared>();
+        // SAFETY: the record is an owner, whose share it gets back below; if the edit panics, it has kept it.
+        let mut value = ManuallyDrop::new(unsafe { SharedBytes::from_raw(field.read_unaligned()) });
+        let result = edit(&mut value);
+        // SAFETY: as in `with_shared`.
+        unsafe { field.write_unaligned(ManuallyDrop::into_inner(value).into_raw()) };
+        result
     }
 
     /// Appends zeros to the value until it has `length` bytes, if it is a byte string above [`MAX_INLINE_BYTES`] that no
-    /// reader [shares](Self::share). Otherwise nothing changes. Returns the former bytes, now unspecified, so that the
-    /// caller decides where they are freed. Cost: as [`LongValue::push_moved`], and the zeros.
-    ///
-    /// # Panics
-    /// If the value is longer already.
-    pub fn lengthen(&mut self, length: usize) -> Option<Arc<[u8]>> {
-        let field = (self.kind() == SHARED).then(|| self.field::<*const [u8]>())?;
-        // SAFETY: the field is the pointer of an `Arc`, whose share stays with the record until the field is written.
-        let mut former = unsafe { ManuallyDrop::new(Arc::from_raw(field.read_unaligned())) };
-        let bytes = Arc::get_mut(&mut former)?;
-        let mut value = LongValue::new(length);
-        value.push_moved(bytes);
-        value.push_zeros(value.missing());
-        // SAFETY: the record becomes an owner of the new value, and gives its share of the former one to the caller.
-        unsafe { field.write_unaligned(Arc::into_raw(value.finish())) };
-        Some(ManuallyDrop::into_inner(former))
+    /// reader [shares](Self::share). Nothing changes if it is longer already. A value that outgrows its room gets this
+    /// capacity, or `length` if that is more: with a share of the length as room, a byte costs the same on average however a value
+    /// grows. Cost: the zeros; if it outgrows its room, as [`LongValue::push_moved`] also.
+    pub fn lengthen(&mut self, length: usize, capacity: usize) -> Lengthened {
+        let Some(shared) = self.raw_shared() else { return Lengthened::Unchanged };
+        if length <= shared.capacity() {
+            let is_longer = self.edit_shared(|value| value.extend_by_zeros(length));
+            return if is_longer { Lengthened::InPlace } else { Lengthened::Unchanged };
+        }
+        self.edit_shared(|value| {
+            let Some(bytes) = value.get_mut() else { return Lengthened::Unchanged };
+            let mut longer = LongValue::with_room(length, capacity.max(length));
+            longer.push_moved(bytes);
+            longer.push_zeros(longer.missing());
+            Lengthened::Moved(std::mem::replace(value, longer.into_shared()))
+        })
+    }
+
+    /// Whether [`Record::lengthen`] would not have to move the value.
+    #[must_use]
+    pub fn has_room(&self, length: usize) -> bool {
+        self.raw_shared().is_some_and(|shared| length <= shared.capacity())
     }
 
     /// The same value under another key. Cost: the copy of a value up to [`MAX_INLINE_BYTES`]; others are moved.
@@ -400,7 +423,7 @@ impl<O> Record<O> {
     /// The bytes of its blocks, without the bytes of an object.
     pub fn bytes_allocated(&self) -> usize {
         let shared = match self.kind() {
-            SHARED => COUNTS_BYTES + self.bytes().map_or(0, <[u8]>::len),
+            SHARED => COUNTS_BYTES + self.raw_shared().map_or(0, RawShared::capacity),
             _ => 0,
         };
         let end = self.shape().end;
@@ -561,7 +584,7 @@ impl<O> Drop for Record<O> {
         match self.kind() {
             0 => {}
             // SAFETY: the record is an owner, and the field is not read again.
-            SHARED => drop(unsafe { Arc::from_raw(self.field::<*const [u8]>().read_unaligned()) }),
+            SHARED => drop(unsafe { SharedBytes::from_raw(self.field::<RawShared>().read_unaligned()) }),
             // SAFETY: the record owns the object, and the field is not read again.
             _ => drop(unsafe { Box::from_raw(self.field::<*mut O>().read_unaligned()) }),
         }

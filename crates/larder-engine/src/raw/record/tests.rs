@@ -29,13 +29,38 @@ fn long_value_is_lengthened_unless_it_is_read() {
     let long = vec![1; MAX_INLINE_BYTES + 1];
     let mut record: Record = Record::new(name(b"name"), &[&long]);
     let reader = record.share().expect("a long value is shared");
-    assert!(record.lengthen(long.len() + 3).is_none() && record.bytes() == Some(&long), "it is read");
+    assert!(matches!(record.lengthen(long.len() + 3, 0), Lengthened::Unchanged), "it is read");
+    assert!(record.bytes() == Some(&long) && !record.has_room(long.len() + 1));
     drop(reader);
-    let former = record.lengthen(long.len() + 3).expect("nobody reads it");
-    assert_eq!((former.len(), std::sync::Arc::strong_count(&former)), (long.len(), 1));
+    let Lengthened::Moved(former) = record.lengthen(long.len() + 3, 0) else { panic!("nobody reads it") };
+    assert_eq!((former.len(), former.owners()), (long.len(), 1));
     assert!(record.bytes() == Some(&[&long[..], &[0; 3]].concat()));
     let mut short: Record = Record::new(name(b"name"), &[b"short"]);
-    assert!(short.lengthen(100).is_none() && short.bytes() == Some(b"short"));
+    assert!(matches!(short.lengthen(100, 200), Lengthened::Unchanged) && short.bytes() == Some(b"short"));
+}
+
+/// Each byte costs the same on average: a value that grows step by step is moved a few times.
+#[test]
+fn value_that_grows_step_by_step_is_moved_a_few_times() {
+    let mut record: Record = Record::new(name(b"name"), &[&[1; MAX_INLINE_BYTES + 1]]);
+    let (mut moves, mut charged) = (0, 0);
+    for length in (MAX_INLINE_BYTES + 101..2_000_000).step_by(100) {
+        let before = record.bytes_allocated();
+        match record.lengthen(length, length + length / 4) {
+            Lengthened::Moved(_) => moves += 1,
+            Lengthened::InPlace => assert_eq!(record.bytes_allocated(), before),
+            Lengthened::Unchanged => panic!("nobody reads it"),
+        }
+        let ValueMut::Bytes(bytes) = record.value_mut() else { panic!("an object") };
+        assert_eq!(bytes[length - 100..], [0; 100]);
+        bytes[length - 100..].fill(2);
+        charged = record.bytes_allocated();
+    }
+    let bytes = record.bytes().expect("bytes");
+    assert!(bytes[..=MAX_INLINE_BYTES].iter().all(|byte| *byte == 1));
+    assert!(bytes[MAX_INLINE_BYTES + 1..].iter().all(|byte| *byte == 2));
+    assert!((20..40).contains(&moves), "{moves} moves");
+    assert!(charged > bytes.len() && charged < bytes.len() * 5 / 4 + 100, "{charged} bytes");
 }
 
 #[test]

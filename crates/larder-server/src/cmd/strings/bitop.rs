@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use larder_engine::raw::LongValue;
+use larder_engine::raw::{LongValue, SharedBytes};
 use larder_resp::Args;
 
 use crate::cmd::slices::{self, SlicedWork};
@@ -125,7 +125,7 @@ enum Value {
     /// A short value, copied.
     Short(Box<[u8]>),
     /// Whoever changes it meanwhile makes another one.
-    Long(Arc<[u8]>),
+    Long(SharedBytes),
 }
 
 impl Source {

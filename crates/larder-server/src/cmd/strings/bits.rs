@@ -38,6 +38,7 @@ pub(crate) fn change_bits(
     if length as u64 > cx.state.store.max_memory() {
         return Err(CommandError::OutOfMemory);
     }
+    let limits = Limits::of(cx.state);
     let db = cx.db();
     let step = db.update_string(name, |mut entry| {
         let grows = length > value_of(&entry).len();
@@ -46,7 +47,7 @@ pub(crate) fn change_bits(
         if let Some(unchanged) = unchanged {
             return (EntryOp::Keep, Step::Done(unchanged.numbers));
         }
-        if grows && let Some(value) = lengthened(entry.as_mut(), length) {
+        if grows && let Some(value) = lengthened(entry.as_mut(), length, limits) {
             return (EntryOp::Edited, Step::Done(change.apply(value)));
         }
         if grows && length >= LARGE_BYTES || is_large_and_read(entry.as_ref()) {

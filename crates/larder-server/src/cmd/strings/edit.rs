@@ -1,7 +1,5 @@
 //! `APPEND` and `SETRANGE`: change a part of a value. Large values are changed in slices: see [`super::large_edit`].
 
-use std::sync::Arc;
-
 use larder_resp::Args;
 
 use super::large_edit::{Change, Former, LargeEdit, Limits};
@@ -28,7 +26,7 @@ pub(crate) fn append(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if let Err(error) = limits.check(length) {
             return (EntryOp::Keep, Err(error));
         }
-        if let Some(value) = lengthened(entry.as_mut(), length) {
+        if let Some(value) = lengthened(entry.as_mut(), length, limits) {
             value[before..].copy_from_slice(tail);
             return (EntryOp::Edited, Ok(Step::Done(length)));
         }
@@ -59,7 +57,7 @@ pub(crate) fn setrange(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let grows = end > before;
         if grows
             && patch.len() < LARGE_BYTES
-            && let Some(value) = lengthened(entry.as_mut(), end)
+            && let Some(value) = lengthened(entry.as_mut(), end, limits)
         {
             value[offset..].copy_from_slice(patch);
             return (EntryOp::Edited, Ok(Step::Done(end)));
@@ -86,16 +84,20 @@ pub(crate) fn value_of<'e>(entry: &'e Option<StringEntry<'_>>) -> &'e [u8] {
 }
 
 /// The value of an entry that has grown by zeros where it is, if that takes a moment only.
-pub(crate) fn lengthened<'e>(entry: Option<&'e mut StringEntry<'_>>, length: usize) -> Option<&'e mut [u8]> {
+pub(crate) fn lengthened<'e>(
+    entry: Option<&'e mut StringEntry<'_>>,
+    length: usize,
+    limits: Limits,
+) -> Option<&'e mut [u8]> {
     let entry = entry?;
-    entry.lengthen(length).then(|| entry.value_mut())
+    entry.lengthen(length, limits.capacity_for(length)).then(|| entry.value_mut())
 }
 
 /// Whether a client receives this large value now: a change in place would copy it under its lock.
 pub(crate) fn is_large_and_read(entry: Option<&StringEntry<'_>>) -> bool {
     let shared = entry.and_then(StringEntry::share);
     // One owner is the entry, another is here.
-    shared.is_some_and(|value| value.len() >= LARGE_BYTES && Arc::strong_count(&value) > 2)
+    shared.is_some_and(|value| value.len() >= LARGE_BYTES && value.owners() > 2)
 }
 
 /// Replies with the length, or begins to build the value.

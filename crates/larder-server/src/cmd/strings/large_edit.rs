@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use larder_engine::raw::SharedBytes;
 use larder_resp::Args;
 
 use crate::cmd::slices::{self, SlicedWork};
@@ -71,6 +72,13 @@ impl Limits {
         Limits { string_bytes: state.max_bulk_bytes(), memory_bytes: state.store.max_memory() }
     }
 
+    /// What a value of this length that grows gets, so that it is not copied at each step: a quarter more, unless that is much
+    /// of the memory.
+    pub(crate) fn capacity_for(self, length: usize) -> usize {
+        let most = usize::try_from(self.memory_bytes / 16).unwrap_or(usize::MAX);
+        length.saturating_add((length / 4).min(most))
+    }
+
     pub(crate) fn check(self, length: usize) -> Outcome {
         match length {
             length if length > self.string_bytes => Err(CommandError::StringTooLong),
@@ -97,7 +105,7 @@ pub(crate) enum Former {
     Missing,
     /// A short value, copied.
     Short(Box<[u8]>),
-    Long(Arc<[u8]>),
+    Long(SharedBytes),
 }
 
 /// A part of the new value.
@@ -224,7 +232,14 @@ impl LargeEdit {
         self.limits.check(length)?;
         self.building.resize(length)?;
         self.is_whole_change = self.pieces.len() == 1 && self.pieces[0] == Piece::Change(0..length);
-        self.value = PartialValue::new(if self.is_whole_change { 0 } else { length });
+        self.value = match length {
+            _ if self.is_whole_change => PartialValue::new(0),
+            // It grows: probably not for the last time.
+            length if length > self.former.bytes().len() => {
+                PartialValue::with_room(length, self.limits.capacity_for(length))
+            }
+            length => PartialValue::new(length),
+        };
         Ok(())
     }
 
@@ -253,14 +268,14 @@ impl LargeEdit {
     }
 
     /// The value whose last bytes are written, and the reply.
-    fn complete(&mut self) -> (Arc<[u8]>, Numbers) {
+    fn complete(&mut self) -> (SharedBytes, Numbers) {
         if self.is_whole_change {
             let value = Arc::clone(&self.change.bytes);
-            return (value, Numbers::One(self.change.bytes.len() as i64));
+            return (value.into(), Numbers::One(self.change.bytes.len() as i64));
         }
-        let mut value = std::mem::replace(&mut self.value, PartialValue::new(0)).finish();
+        let mut value = std::mem::replace(&mut self.value, PartialValue::new(0)).into_shared();
         // The value has no other owner yet.
-        let numbers = self.finish.as_ref().zip(Arc::get_mut(&mut value)).map(|(finish, value)| finish(value));
+        let numbers = self.finish.as_ref().zip(value.get_mut()).map(|(finish, value)| finish(value));
         let length = value.len() as i64;
         (value, numbers.unwrap_or(Numbers::One(length)))
     }
@@ -270,7 +285,7 @@ impl LargeEdit {
         let (value, numbers) = self.complete();
         let stored = db.update_string(&self.name, |entry| match self.former.is_value_of(entry.as_ref()) {
             true => {
-                let record = Record::with_value(db.key(&self.name), Arc::clone(&value));
+                let record = Record::with_value(db.key(&self.name), value.clone());
                 (EntryOp::Put(record, Expiry::Keep), Ok(()))
             }
             false => (EntryOp::Keep, Err(Former::of(entry.as_ref()))),

@@ -2,7 +2,8 @@
 //! in between. The value stays what it was at the start: whoever changes it meanwhile makes another one.
 
 use std::ops::Range;
-use std::sync::Arc;
+
+use larder_engine::raw::SharedBytes;
 
 use super::bit_range::BitRange;
 use crate::cmd::slices::{self, SlicedWork};
@@ -14,7 +15,7 @@ use crate::values::rdb::LongDump;
 /// A large value that is being read.
 pub(crate) struct LargeRead {
     name: Box<[u8]>,
-    value: Arc<[u8]>,
+    value: SharedBytes,
     /// The bytes that are left to read.
     left: Range<usize>,
     work: Work,
@@ -42,7 +43,7 @@ impl LargeRead {
     pub(crate) fn begin(
         cx: &mut Context<'_>,
         name: &[u8],
-        value: Arc<[u8]>,
+        value: SharedBytes,
         bytes: Range<usize>,
         work: Work,
     ) -> Outcome {
@@ -100,6 +101,6 @@ impl SlicedWork for LargeRead {
 
 impl Drop for LargeRead {
     fn drop(&mut self) {
-        release(std::mem::replace(&mut self.value, Arc::from([])));
+        release(std::mem::take(&mut self.value));
     }
 }

@@ -1,7 +1,6 @@
 //! `MGET`, `MSET`, `MSETNX`, `DEL`, `EXISTS`, `TOUCH`: several keys in one atomic step.
 
-use std::sync::Arc;
-
+use larder_engine::raw::SharedBytes;
 use larder_resp::Args;
 
 use crate::cmd::{CommandError, Context, Outcome};
@@ -44,12 +43,12 @@ pub(crate) fn mget(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 #[derive(Default)]
 struct LongValues {
     /// Each with its position in the reply.
-    values: Vec<(usize, Arc<[u8]>)>,
+    values: Vec<(usize, SharedBytes)>,
     bytes: u64,
 }
 
 impl LongValues {
-    fn push(&mut self, position: usize, value: &Arc<[u8]>) {
+    fn push(&mut self, position: usize, value: &SharedBytes) {
         self.bytes += value.len() as u64;
         self.values.push((position, value.clone()));
     }
@@ -61,7 +60,7 @@ impl LongValues {
         let start = from;
         for (position, value) in &self.values {
             cx.out.extend_from_slice(&rest[from - start..position - start]);
-            cx.reply_part(Arc::clone(value), 0..value.len());
+            cx.reply_part(value.clone(), 0..value.len());
             from = *position;
         }
         cx.out.extend_from_slice(&rest[from - start..]);

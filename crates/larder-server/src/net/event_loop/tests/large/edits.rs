@@ -38,7 +38,8 @@ fn edit_begins_again_if_the_value_was_replaced_meanwhile() {
     }
     assert_eq!(two.receive(), b":2097156\r\n");
     assert!(two.value("large") == Some([&other[..], b"tail"].concat()));
-    // Not a string any more.
+    // Without room to grow into; and soon not a string any more.
+    two.set("large", &other);
     two.send(b"APPEND large tail\r\n");
     two.other.write_all(b"DEL large\r\nZADD large 1 a\r\n").unwrap();
     while two.event_loop.yielding == [0] {

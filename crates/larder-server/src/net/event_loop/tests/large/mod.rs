@@ -7,6 +7,7 @@ mod reads;
 mod slices;
 mod transfer;
 
+use std::mem::MaybeUninit;
 use std::sync::Weak;
 
 use super::*;
@@ -53,9 +54,9 @@ impl Two {
     }
 
     /// The large value of a key, which may be freed.
-    fn weak(&self, name: &str) -> Weak<[u8]> {
+    fn weak(&self, name: &str) -> Weak<[MaybeUninit<u8>]> {
         match self.state.store.database(0).get_or_share(name.as_bytes(), |_| ()) {
-            Ok(Some(Found::Large(value))) => Arc::downgrade(&value),
+            Ok(Some(Found::Large(value))) => value.downgrade(),
             _ => panic!("{name} is no large value"),
         }
     }
