@@ -275,3 +275,42 @@ fn restored_deadlines_equal_redis() {
         }
     }
 }
+
+/// What Redis 6.2 has written for a list, a hash and a sorted set, which have other forms since version 7.
+const OF_REDIS_6: [(&str, &[&str]); 3] = [
+    (
+        "0e01c3409241fa1ffa010000ca000000170000f102fd02fe0d03feff03fe7f03fe8003c0800004c016ff7f04c0008004\
+     f000800005f0ffff7f05f000008005d02004030006d0ff20100006200b03008006e04005200302000ae020154000017f\
+     0a401340001f800a1339323233333732303336383534373735383038150330303705000240460078e03c000349412c79\
+     e0ff00e019000179ff09002e02a1c3012169ef",
+        &["LRANGE", "to", "0", "-1"],
+    ),
+    (
+        "0dc325405a045a0000001b200315060000016603017603016e03fd02046c6f6e67063c7ae03100017aff0900d54c7ff3\
+     76d2fc6a",
+        &["HGETALL", "to"],
+    ),
+    (
+        "0c21210000001b000000060000016303042d696e6606016103f20201620303322e35ff0900640b5f2f70bc3944",
+        &["ZRANGE", "to", "0", "-1", "WITHSCORES"],
+    ),
+];
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.chars().map(|digit| digit.to_digit(16).expect("a digit") as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+#[test]
+fn values_of_redis_6_are_restored_as_by_redis_7() {
+    let Some(redis) = RedisServer::start() else { return };
+    let server = TestServer::start();
+    let (mut redis, mut larder) = (connect_unix(&redis.socket()).unwrap(), server.connect());
+    for (payload, read) in OF_REDIS_6 {
+        restore(&mut redis, &bytes_of(payload));
+        restore(&mut larder, &bytes_of(payload));
+        let Frame::Array(texts) = redis.call(read) else { panic!("{read:?} returns no texts") };
+        assert!(texts.len() >= 6, "{texts:?}");
+        assert_eq!(larder.call(read), Frame::Array(texts));
+    }
+}

@@ -1,12 +1,15 @@
 //! Hashes in the snapshot format: small ones as a listpack, large ones as pairs of strings, and in the form of Valkey 9 if
 //! fields have deadlines, which older servers do not read.
 
-use super::listpack::{ListpackReader, ListpackWriter};
+use super::listpack::ListpackWriter;
+use super::packed::PackedReader;
 use super::{Input, RdbError, VALKEY_VERSION, WRITTEN_VERSION, sealed, write_length, write_string};
 use crate::values::hash::{Field, Hash};
 
 /// Names and values, one after another.
 pub(super) const HASH: u8 = 4;
+/// A ziplist of names and values, as a string: the form before Redis 7.
+pub(super) const HASH_ZIPLIST: u8 = 13;
 /// A listpack of names and values, as a string.
 pub(super) const HASH_LISTPACK: u8 = 16;
 /// Names, values and deadlines, eight bytes each: the form of Valkey 9.
@@ -45,9 +48,9 @@ pub(crate) fn dump_hash(hash: &Hash, now: i64) -> Vec<u8> {
 /// that its memory follows what there is and not what is announced.
 pub(super) fn read_hash(kind: u8, input: &mut Input<'_>, max_bytes: usize) -> Result<Hash, RdbError> {
     let mut hash = Hash::new();
-    if kind == HASH_LISTPACK {
-        let listpack = input.string(max_bytes)?;
-        let mut reader = ListpackReader::new(&listpack)?;
+    if matches!(kind, HASH_LISTPACK | HASH_ZIPLIST) {
+        let texts = input.string(max_bytes)?;
+        let mut reader = PackedReader::new(kind == HASH_ZIPLIST, &texts)?;
         while let Some(name) = reader.next()? {
             let name = name.to_vec();
             let value = reader.next()?.ok_or(RdbError::Format)?;
@@ -165,8 +168,8 @@ mod tests {
         }
 
         #[test]
-        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..80), kind in 0usize..3) {
-            let kind = [HASH, HASH_LISTPACK, HASH_WITH_DEADLINES][kind];
+        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..80), kind in 0usize..4) {
+            let kind = [HASH, HASH_LISTPACK, HASH_ZIPLIST, HASH_WITH_DEADLINES][kind];
             let _ = restore(&payload(&[&[kind][..], &body].concat()), 1_000);
         }
     }

@@ -1,11 +1,14 @@
 //! Lists in the snapshot format: a sequence of listpacks, in which a text that is very long may stand alone.
 
-use super::listpack::{ListpackReader, ListpackWriter};
+use super::listpack::ListpackWriter;
+use super::packed::PackedReader;
 use super::{Input, RdbError, WRITTEN_VERSION, sealed, write_length};
 use crate::values::list::{End, List};
 
 /// Elements one after another: the form of servers before 2014.
 pub(super) const LIST: u8 = 1;
+/// A sequence of ziplists, as strings: the form before Redis 7.
+pub(super) const LIST_ZIPLISTS: u8 = 14;
 /// A sequence of nodes.
 pub(super) const LIST_NODES: u8 = 18;
 /// A node that is one element, and one that is a listpack.
@@ -44,13 +47,17 @@ pub(crate) fn dump_list(list: &List) -> Vec<u8> {
 pub(super) fn read_list(kind: u8, input: &mut Input<'_>, max_bytes: usize) -> Result<List, RdbError> {
     let (mut list, mut left) = (List::new(), max_bytes);
     for _ in 0..input.length()? {
-        let container = if kind == LIST { PLAIN } else { input.length()? };
+        let container = match kind {
+            LIST => PLAIN,
+            LIST_ZIPLISTS => PACKED,
+            _ => input.length()?,
+        };
         let text = input.string(left)?;
         left -= text.len();
         match container {
             PLAIN => list.push(End::Right, &text),
             PACKED => {
-                let mut reader = ListpackReader::new(&text)?;
+                let mut reader = PackedReader::new(kind == LIST_ZIPLISTS, &text)?;
                 let before = list.len();
                 while let Some(element) = reader.next()? {
                     list.push(End::Right, element);
@@ -114,8 +121,8 @@ mod tests {
         }
 
         #[test]
-        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..80), kind in 0usize..2) {
-            let kind = [LIST, LIST_NODES][kind];
+        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..80), kind in 0usize..3) {
+            let kind = [LIST, LIST_ZIPLISTS, LIST_NODES][kind];
             let _ = restore(&payload(&[&[kind][..], &body].concat()), 1_000);
         }
     }

@@ -8,9 +8,11 @@
 mod hashes;
 mod listpack;
 mod lists;
+mod packed;
 mod sets;
 mod sorted_sets;
 mod streams;
+mod ziplist;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,13 +20,13 @@ use std::sync::Arc;
 use larder_resp::parse_integer;
 
 pub(crate) use hashes::dump_hash;
-use hashes::{HASH, HASH_LISTPACK, HASH_WITH_DEADLINES, read_hash};
+use hashes::{HASH, HASH_LISTPACK, HASH_WITH_DEADLINES, HASH_ZIPLIST, read_hash};
 pub(crate) use lists::dump_list;
-use lists::{LIST, LIST_NODES, read_list};
+use lists::{LIST, LIST_NODES, LIST_ZIPLISTS, read_list};
 pub(crate) use sets::dump_set;
 use sets::{SET, SET_INTEGERS, SET_LISTPACK, read_set};
 pub(crate) use sorted_sets::dump_sorted_set;
-use sorted_sets::{SORTED_SET, SORTED_SET_LISTPACK, read_sorted_set};
+use sorted_sets::{SORTED_SET, SORTED_SET_LISTPACK, SORTED_SET_ZIPLIST, read_sorted_set};
 pub(crate) use streams::dump_stream;
 use streams::{STREAM, STREAM_BEFORE_7, STREAM_SINCE_7_2, read_stream};
 
@@ -172,10 +174,12 @@ fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Restored, RdbError>
     let mut input = Input(rest);
     let value = match kind {
         STRING => Restored::String(input.string(max_bytes)?),
-        HASH | HASH_LISTPACK | HASH_WITH_DEADLINES => Restored::Hash(read_hash(kind, &mut input, max_bytes)?),
+        HASH | HASH_LISTPACK | HASH_ZIPLIST | HASH_WITH_DEADLINES => {
+            Restored::Hash(read_hash(kind, &mut input, max_bytes)?)
+        }
         SET | SET_INTEGERS | SET_LISTPACK => Restored::Set(read_set(kind, &mut input, max_bytes)?),
-        LIST | LIST_NODES => Restored::List(read_list(kind, &mut input, max_bytes)?),
-        SORTED_SET | SORTED_SET_LISTPACK => {
+        LIST | LIST_ZIPLISTS | LIST_NODES => Restored::List(read_list(kind, &mut input, max_bytes)?),
+        SORTED_SET | SORTED_SET_LISTPACK | SORTED_SET_ZIPLIST => {
             Restored::SortedSet(read_sorted_set(kind, &mut input, max_bytes)?)
         }
         STREAM_BEFORE_7 | STREAM | STREAM_SINCE_7_2 => {

@@ -2,12 +2,15 @@
 
 use larder_resp::{format_float, parse_float};
 
-use super::listpack::{ListpackReader, ListpackWriter};
+use super::listpack::ListpackWriter;
+use super::packed::PackedReader;
 use super::{Input, RdbError, WRITTEN_VERSION, sealed, write_length, write_string};
 use crate::values::sorted_set::SortedSet;
 
 /// Names, each with a score of eight bytes.
 pub(super) const SORTED_SET: u8 = 5;
+/// A ziplist of names and scores as texts, as a string: the form before Redis 7.
+pub(super) const SORTED_SET_ZIPLIST: u8 = 12;
 /// A listpack of names and scores as texts, as a string.
 pub(super) const SORTED_SET_LISTPACK: u8 = 17;
 /// The digits of a score that is a text.
@@ -56,9 +59,9 @@ pub(super) fn read_sorted_set(
     max_bytes: usize,
 ) -> Result<SortedSet, RdbError> {
     let mut set = SortedSet::new();
-    if kind == SORTED_SET_LISTPACK {
-        let listpack = input.string(max_bytes)?;
-        let mut reader = ListpackReader::new(&listpack)?;
+    if matches!(kind, SORTED_SET_LISTPACK | SORTED_SET_ZIPLIST) {
+        let texts = input.string(max_bytes)?;
+        let mut reader = PackedReader::new(kind == SORTED_SET_ZIPLIST, &texts)?;
         while let Some(name) = reader.next()? {
             let name = name.to_vec();
             let score = reader.next()?.and_then(parse_float).ok_or(RdbError::Format)?;
@@ -146,8 +149,8 @@ mod tests {
         }
 
         #[test]
-        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..80), packed in any::<bool>()) {
-            let kind = if packed { SORTED_SET_LISTPACK } else { SORTED_SET };
+        fn any_body_is_restored_or_refused(body in proptest::collection::vec(any::<u8>(), 0..80), kind in 0usize..3) {
+            let kind = [SORTED_SET, SORTED_SET_LISTPACK, SORTED_SET_ZIPLIST][kind];
             let _ = restore(&payload(&[&[kind][..], &body].concat()), 1_000);
         }
     }
