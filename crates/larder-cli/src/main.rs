@@ -19,6 +19,7 @@ use options::settings::File;
 use options::wrong_usage::WrongUsage;
 use options::{settings, usage, variables};
 use output::one_line;
+use parts::redis_source::RedisSource;
 use process::allocator;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -52,10 +53,13 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
     let file = File::read(cli.config.as_deref(), given)?;
     match cli.command {
         Command::Up(flags) => up::run(file.up(*flags)?),
-        Command::Server(flags) => match &flags.check.check {
-            Some(url) => check::run(url, &flags.check),
-            None => parts::run_server(file.server(flags)?),
-        },
+        Command::Server(mut flags) => {
+            let move_in = std::mem::take(&mut flags.move_in);
+            match &move_in.check {
+                Some(url) => check::run(&RedisSource::new("--check", url, &move_in)?),
+                None => parts::run_server(file.server(flags)?, RedisSource::to_copy(&move_in)?),
+            }
+        }
         Command::Links { flags, command: None } => parts::run_links(file.links(*flags)?),
         Command::Links { command: Some(LinksCommand::Import(import)), flags } => {
             import::run(import, *flags, file)

@@ -39,6 +39,7 @@
 mod client;
 mod cmd;
 mod config;
+mod copying;
 mod db;
 mod error;
 mod net;
@@ -55,13 +56,14 @@ mod values;
 
 pub use cmd::commands;
 pub use config::{ClientCertificates, Config, Password};
+pub use copying::{CopySource, CopyState};
 pub use db::snapshot::WRITE_LIMIT as SNAPSHOT_WRITE_LIMIT;
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::{ServerError, SnapshotError};
 
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_text::ByteSize;
-pub use server::{CertificateHandle, Server};
+pub use server::{CertificateHandle, CopyError, CopyHandle, Server};
 pub use spec::CommandSpec;
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};
 pub use system::raise_open_files;

@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 
 use crate::client::{Client, Clients, Inbox, Message, Monitors, Pause};
 use crate::config::{Config, Password};
+use crate::copying::{CopySource, Copying};
 use crate::db::{MemoryPolicy, Store};
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
@@ -48,6 +49,7 @@ pub(crate) struct ServerState {
     /// Whether the time for that is over: scripts that still run are ended.
     pub(crate) drain_is_over: AtomicBool,
     pub(crate) pause: Pause,
+    pub(crate) copying: Copying,
     /// Whether the log says that elements which somebody waits for may be evicted.
     has_warned_of_queues: AtomicBool,
     pub(crate) monitors: Arc<Monitors>,
@@ -96,6 +98,7 @@ impl ServerState {
             draining: AtomicBool::new(false),
             drain_is_over: AtomicBool::new(false),
             pause: Pause::new(),
+            copying: Copying::default(),
             has_warned_of_queues: AtomicBool::new(false),
             monitors: Arc::default(),
             slow_log: SlowLog::default(),
@@ -233,6 +236,11 @@ impl ServerState {
     pub(crate) fn end_pause(&self) {
         self.pause.end();
         self.inboxes.iter().for_each(|inbox| inbox.send(Message::Resume));
+    }
+
+    /// The Redis that is being copied.
+    pub(crate) fn copied_source(&self) -> Option<&CopySource> {
+        self.copying.source().filter(|_| self.store.is_copying())
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -1,21 +1,13 @@
 //! `larder server --check`: which commands a running Redis has executed, and which of them the cache server lacks.
 
-use crate::flags::CheckFlags;
-use crate::options::wrong_usage::WrongUsage;
 use crate::output::print;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::parts::redis_source::RedisSource;
+use anyhow::{Result, anyhow, bail};
 use larder_server::commands;
 use larder_terminal::{Table, grouped};
-use redis::{ConnectionInfo, IntoConnectionInfo};
-use std::path::Path;
-use std::time::Duration;
 
-/// For the connection, and for each reply.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-pub(crate) fn run(url: &str, flags: &CheckFlags) -> Result<()> {
-    let password = password(flags)?;
-    let (server, statistics) = ask(connection_info(url, password)?)?;
+pub(crate) fn run(source: &RedisSource) -> Result<()> {
+    let (server, statistics) = ask(source)?;
     let report = Report::new(&server, &statistics);
     print(&report.text())?;
     match report.missing() {
@@ -24,38 +16,10 @@ pub(crate) fn run(url: &str, flags: &CheckFlags) -> Result<()> {
     }
 }
 
-/// The password of the options, without the line end of its file.
-fn password(flags: &CheckFlags) -> Result<Option<String>> {
-    let read = |path: &Path| {
-        let text = std::fs::read_to_string(path);
-        text.with_context(|| format!("cannot read the password in {}", path.display()))
-    };
-    Ok(match &flags.check_password_file {
-        Some(path) => Some(read(path)?.trim_end_matches(['\r', '\n']).to_owned()),
-        None => flags.check_password.clone(),
-    })
-}
-
-fn connection_info(url: &str, password: Option<String>) -> Result<ConnectionInfo> {
-    let expected = "expected redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH";
-    // The text of the address is not repeated: it may have a password.
-    let info =
-        url.into_connection_info().map_err(|_| WrongUsage(format!("--check has a wrong URL, {expected}")))?;
-    let Some(password) = password else { return Ok(info) };
-    let settings = info.redis_settings().clone().set_password(password);
-    Ok(info.set_redis_settings(settings))
-}
-
 /// The sections `server` and `commandstats` of `INFO`.
-fn ask(info: ConnectionInfo) -> Result<(String, String)> {
-    // The client library takes the provider of the process. Another thread may have installed one, which is as good.
-    _ = rustls::crypto::ring::default_provider().install_default();
-    let address = info.addr().to_string();
-    let failed = |error: redis::RedisError| anyhow!("cannot ask {address}: {error}");
-    let mut connection = redis::Client::open(info)
-        .and_then(|client| client.get_connection_with_timeout(TIMEOUT))
-        .map_err(failed)?;
-    connection.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+fn ask(source: &RedisSource) -> Result<(String, String)> {
+    let failed = |error: redis::RedisError| anyhow!("cannot ask {}: {error}", source.address());
+    let mut connection = source.connect().map_err(failed)?;
     let mut section = |name: &str| redis::cmd("INFO").arg(name).query(&mut connection).map_err(failed);
     Ok((section("server")?, section("commandstats")?))
 }

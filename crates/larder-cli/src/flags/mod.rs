@@ -190,22 +190,25 @@ pub(crate) struct ServerFlags {
     #[command(flatten)]
     pub(crate) options: ServerOptions,
     #[command(flatten)]
-    pub(crate) check: CheckFlags,
+    pub(crate) move_in: MoveInFlags,
 }
 
-/// Flags of `larder server --check`.
+/// Flags of `larder server --check` and `--from`.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Before you move")]
-pub(crate) struct CheckFlags {
+#[command(next_help_heading = "Moving in from a Redis")]
+pub(crate) struct MoveInFlags {
     /// Start nothing: print which commands this Redis or Valkey has executed, and which of them are missing here.
     #[arg(long, value_name = "URL")]
     pub(crate) check: Option<String>,
+    /// Copy this Redis or Valkey while it is in use, and refuse writes until REPLICAOF NO ONE.
+    #[arg(long, env = "LARDER_SERVER_FROM", value_name = "URL", hide_env_values = true)]
+    pub(crate) from: Option<String>,
     /// Its password. Prefer the variable: other users can see flags.
-    #[arg(long, env = "LARDER_SERVER_CHECK_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
-    pub(crate) check_password: Option<String>,
+    #[arg(long, env = "LARDER_SERVER_REDIS_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    pub(crate) redis_password: Option<String>,
     /// A file with its password.
-    #[arg(long, env = "LARDER_SERVER_CHECK_PASSWORD_FILE", value_name = "FILE")]
-    pub(crate) check_password_file: Option<PathBuf>,
+    #[arg(long, env = "LARDER_SERVER_REDIS_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) redis_password_file: Option<PathBuf>,
 }
 
 /// Flags of `larder links`.

@@ -3,6 +3,9 @@
 pub(crate) mod data_folder;
 pub(crate) mod explainers;
 pub(crate) mod proxy;
+mod redis_copy;
+mod redis_reader;
+pub(crate) mod redis_source;
 pub(crate) mod sources;
 pub(crate) mod startup_pages;
 
@@ -18,6 +21,7 @@ use anyhow::{Context, Error, Result};
 use larder_admin::{Registry, Token};
 use larder_links::{Deps, Links, LinksError};
 use larder_server::{CertificateHandle, Server, ServerError, Store};
+use redis_source::RedisSource;
 use sources::CurrentStats;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
@@ -26,7 +30,7 @@ use std::path::Path;
 use tokio::signal::unix::Signal;
 
 /// `larder server`.
-pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
+pub(crate) fn run_server(mut settings: settings::Server, from: Option<RedisSource>) -> Result<()> {
     let sources = settings.sources.clone();
     settings.config.validate().map_err(|error| sources.of_server(error))?;
     let admin_port = std::mem::take(&mut settings.admin).port(&sources)?;
@@ -44,6 +48,10 @@ pub(crate) fn run_server(mut settings: settings::Server) -> Result<()> {
         }
         let store = open_store(&settings)?;
         let server = bind_server(&settings, &store)?;
+        if let Some(source) = from {
+            let handle = server.begin_copy(source.copy_source());
+            redis_copy::start(source, handle)?;
+        }
         if let Some(address) = server.local_addr() {
             print(&format!("larder server listens on {address}\n"))?;
         }

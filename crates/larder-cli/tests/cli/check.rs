@@ -24,8 +24,8 @@ fn check_counts_what_a_redis_has_executed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("password");
     std::fs::write(&file, "secret\n").expect("the file can be written");
-    let by_file = run(check().arg("--check-password-file").arg(&file));
-    let by_variable = run(check().env("LARDER_SERVER_CHECK_PASSWORD", "secret"));
+    let by_file = run(check().arg("--redis-password-file").arg(&file));
+    let by_variable = run(check().env("LARDER_SERVER_REDIS_PASSWORD", "secret"));
     for ended in [by_file, by_variable] {
         assert_eq!(
             (ended.code, ended.stderr.as_str()),

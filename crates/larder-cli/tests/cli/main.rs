@@ -8,6 +8,7 @@
 //! | flags, files, environment, exit codes | `usage` |
 //! | a full disk or a closed pipe as the output | `output` |
 //! | `larder server --check` | `check` |
+//! | `larder server --from` | `copying` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
 //! | requests of foreign web pages | `browsers` |
 //! | real load tools with `larder links` | `load` |
@@ -27,6 +28,7 @@
 mod admin_port;
 mod browsers;
 mod check;
+mod copying;
 mod crash;
 mod dashboard;
 mod descriptors;

@@ -35,6 +35,8 @@ pub(crate) enum CommandError {
     /// It needs all keys, and the server still reads some.
     #[error("LOADING the server is reading its snapshot: try again in a moment")]
     Loading,
+    #[error("READONLY the server copies a Redis: it takes writes after REPLICAOF NO ONE")]
+    ReadOnly,
     #[error("WRONGPASS invalid username-password pair or user is disabled.")]
     WrongPass,
     /// The user has no right to it.
@@ -75,6 +77,7 @@ impl CommandError {
             CommandError::WrongType => "WRONGTYPE",
             CommandError::NoAuth => "NOAUTH",
             CommandError::Loading => "LOADING",
+            CommandError::ReadOnly => "READONLY",
             CommandError::ExecAbort(_) => "EXECABORT",
             CommandError::WrongPass => "WRONGPASS",
             CommandError::NoPermission(_) => "NOPERM",

@@ -76,7 +76,7 @@ pub(crate) struct Session {
     /// Whether the present command gets no reply. It writes one all the same, which is cut off: a command must not do anything
     /// else because nobody listens.
     pub(crate) is_muted: bool,
-    /// Whether commands that may need memory are refused if it is used up.
+    /// Whether commands that write may be refused: because memory is used up, or because a Redis is being copied.
     is_limited: bool,
     /// Whether it was used up when the present command began. Scripts ask: their commands are
     /// refused for what was stored before them, and not for what they have stored, because a script does not end halfway.

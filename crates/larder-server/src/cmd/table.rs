@@ -18,7 +18,7 @@ pub(super) type Command = (&'static CommandSpec, Run);
 pub(super) type Run = fn(&mut Context<'_>, Args<'_>) -> Outcome;
 
 /// The number of commands.
-const COUNT: usize = 215;
+const COUNT: usize = 216;
 
 /// One row for each command, sorted by name. The other tables are made from it at compile time.
 #[rustfmt::skip]
@@ -148,9 +148,10 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (cluster::accept_slots, C::new("readwrite", 1, "3.0.0", "Ends the effect of READONLY, which has none.").connection().fast().loading()),
     (rename::rename, C::new("rename", 3, "1.0.0", "Renames a key, and replaces the key of that name.").writes_key().keys(1, 2, 1).accesses(Access::TAKEN, Access::REPLACED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
     (rename::renamenx, C::new("renamenx", 3, "1.0.0", "Renames a key if the new name is free.").writes_key().fast().keys(1, 2, 1).accesses(Access::TAKEN, Access::CREATED).flag(Flags::REMOVES_FORMER).event("rename_to").removal_event("rename_from")),
+    (server::replicaof, C::new("replicaof", 3, "5.0.0", "Ends the copy of a Redis by NO ONE.").server().flag(Flags::ADMIN).no_script().in_part("NO ONE ends the copy that --from has begun")),
     (basic::reset, C::new("reset", 1, "6.2.0", "Resets the connection to its initial state.").connection().fast().loading().flag(Flags::NO_AUTH).flag(Flags::NOT_QUEUED).no_script().flag(Flags::ENDS_TRANSACTION).flag(Flags::FOR_SUBSCRIBERS)),
     (dump::restore, C::new("restore", -4, "2.6.0", "Stores a value that DUMP has serialized.").writes_key().flag(Flags::DENYOOM).flag(Flags::DANGEROUS).one_key().access(Access::REPLACED).flag(Flags::REMOVES_FORMER)),
-    (server::role, C::new("role", 1, "2.8.12", "Returns the replication role: always master, without replicas.").server().flag(Flags::ADMIN).fast().loading().no_script()),
+    (server::role, C::new("role", 1, "2.8.12", "Returns the role: master, without replicas, or slave while a Redis is copied.").server().flag(Flags::ADMIN).fast().loading().no_script()),
     (list::pop::rpop, list::pop::RPOP),
     (list::transfer::rpoplpush, C::new("rpoplpush", 3, "1.2.0", "Takes the last element of a list, and puts it before the first one of another.").writes_list().keys(1, 2, 1).accesses(Access::TAKEN, Access::INSERTED)),
     (list::push::rpush, list::push::RPUSH),

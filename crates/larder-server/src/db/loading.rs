@@ -9,7 +9,6 @@ use larder_engine::raw::UpdateOp;
 use super::policy::LOADING;
 use super::snapshot::{BLOCK_BYTES, Destination, Loading, StoredEntry};
 use super::{Expiry, Key, MemoryPolicy, Record, Store};
-use crate::values::rdb;
 
 /// What the entries of a block take in memory, about.
 const ROOM_OF_BLOCK: u64 = 3 * BLOCK_BYTES as u64;
@@ -82,20 +81,11 @@ impl Destination for Store {
     fn store(&self, entry: &StoredEntry<'_>) -> bool {
         let record = match entry.is_serialized {
             false => Record::try_new(entry.key, &[entry.value]).ok(),
-            true => self.restored(entry),
+            true => self.restored(entry.key, entry.value).ok(),
         };
         let Some(record) = record else { return false };
         let ttl = entry.deadline.map_or(Ttl::Never, |deadline| self.clock.ttl(Expiry::At(deadline)));
         // The observers are told nothing.
         self.cache.update(entry.key, |_| (UpdateOp::Put(record, ttl), ())).is_ok()
-    }
-}
-
-impl Store {
-    /// A record with a value from its serialized form, if that is valid.
-    fn restored(&self, entry: &StoredEntry<'_>) -> Option<Record> {
-        let most = usize::try_from(self.max_memory()).unwrap_or(usize::MAX);
-        let value = rdb::restore(entry.value, most).ok()?;
-        Some(self.database(entry.key.space).restored_record(entry.key.name, value))
     }
 }

@@ -9,6 +9,10 @@ use serde::Deserialize;
 /// A bit beside the position of the policy: the snapshot is being loaded. It is there so that a write, which asks for the
 /// policy, needs no other question.
 pub(super) const LOADING: u8 = 0x80;
+/// Another one: a running Redis is being copied, so that commands that write are refused.
+pub(super) const COPYING: u8 = 0x40;
+/// The bits of the position.
+pub(super) const POSITION: u8 = !(LOADING | COPYING);
 
 /// What makes room when memory is used up: `maxmemory-policy` in Redis.
 ///

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use super::clock::{CachedTime, ServerClock};
 use super::memory_limit::MemoryLimit;
 use super::object::Object;
-use super::policy::{LOADING, MemoryPolicy};
+use super::policy::{COPYING, LOADING, MemoryPolicy, POSITION};
 use super::record::{DATABASE_COUNT, Record, charge};
 use super::snapshot::Loading;
 use crate::error::ServerError;
@@ -35,7 +35,7 @@ pub struct Store {
     pub(super) cache: raw::Cache<Object>,
     pub(super) time: Arc<CachedTime>,
     pub(super) clock: ServerClock,
-    /// The position in [`MemoryPolicy::ALL`] of the policy, with a bit while a snapshot is being loaded.
+    /// The position in [`MemoryPolicy::ALL`] of the policy, with bits while a snapshot is loaded or a Redis is copied.
     pub(super) policy: Arc<AtomicU8>,
     /// The snapshot that is being loaded.
     pub(super) loading: Arc<RwLock<Option<Arc<Loading>>>>,
@@ -118,15 +118,15 @@ impl Store {
     /// Which keys are evicted when memory is used up.
     #[must_use]
     pub fn policy(&self) -> MemoryPolicy {
-        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::SeqCst) & !LOADING)]
+        MemoryPolicy::ALL[usize::from(self.policy.load(Ordering::SeqCst) & POSITION)]
     }
 
     /// Changes which keys are evicted when memory is used up. Cost: to and from the policies named `volatile`, a visit of
     /// each entry.
     pub fn set_policy(&self, policy: MemoryPolicy) {
-        _ = self
-            .policy
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |former| Some(former & LOADING | policy as u8));
+        _ = self.policy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |former| {
+            Some(former & !POSITION | policy as u8)
+        });
         // Of two threads, the one that comes last applies the policy that was set last.
         let mut applied = None;
         while applied != Some(self.policy()) {
@@ -139,10 +139,32 @@ impl Store {
     /// Whether any key may be evicted, so that no write is refused because memory is used up.
     #[inline]
     pub(crate) fn evicts_all(&self) -> bool {
-        self.policy.load(Ordering::Relaxed) & !LOADING <= MemoryPolicy::AllkeysRandom as u8
+        self.policy.load(Ordering::Relaxed) & POSITION <= MemoryPolicy::AllkeysRandom as u8
     }
 
-    /// Whether any key may be evicted, and no snapshot is being loaded: then there is nothing to do before a write.
+    /// Whether writes of clients may be refused: because memory is used up, or because a Redis is being copied.
+    #[inline]
+    pub(crate) fn may_refuse_writes(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) & !LOADING > MemoryPolicy::AllkeysRandom as u8
+    }
+
+    /// Refuses the writes of clients from now on.
+    pub(crate) fn begin_copying(&self) {
+        self.policy.fetch_or(COPYING, Ordering::SeqCst);
+    }
+
+    /// Takes the writes of clients again.
+    pub(crate) fn end_copying(&self) {
+        self.policy.fetch_and(!COPYING, Ordering::SeqCst);
+    }
+
+    /// Whether a running Redis is being copied.
+    #[inline]
+    pub(crate) fn is_copying(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) & COPYING != 0
+    }
+
+    /// Whether any key may be evicted, and nothing is being loaded or copied: then there is nothing to do before a write.
     #[inline]
     pub(super) fn writes_at_once(&self) -> bool {
         self.policy.load(Ordering::Relaxed) <= MemoryPolicy::AllkeysRandom as u8

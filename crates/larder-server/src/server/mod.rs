@@ -1,5 +1,6 @@
 //! The server: bind, run, drain.
 
+mod copy;
 mod snapshots;
 
 use std::future::Future;
@@ -22,6 +23,8 @@ use crate::stats::{Stats, StatsHandle};
 use crate::system::TooFewFiles;
 use crate::users::LoadError;
 use snapshots::Loader;
+
+pub use copy::{CopyError, CopyHandle};
 
 /// A server that is bound and not running yet.
 pub struct Server {
@@ -152,7 +155,8 @@ impl Server {
         workers.drain().await;
         drop(loader);
         match (&state.config.snapshot, &ended) {
-            (Some(path), Ok(())) => snapshots::write(&state.store, path).await,
+            // Half of a copy is no snapshot.
+            (Some(path), Ok(())) if !state.store.is_copying() => snapshots::write(&state.store, path).await,
             _ => ended,
         }
     }

@@ -19,10 +19,10 @@ pub(super) fn check_writable(path: &Path) -> Result<(), ServerError> {
 /// without it.
 pub(super) async fn begin(store: &Store, path: &Path) {
     let (owned_path, path) = (path.to_owned(), path.display());
-    // Also of a keyspace that is newer than it: the file must be gone.
+    // Also of a keyspace that is newer than it, or is about to be copied: the file must be gone.
     let opening = tokio::task::spawn_blocking(move || snapshot::open(&owned_path));
     match opening.await.unwrap_or_else(|panic| Err(SnapshotError::Io(std::io::Error::other(panic)))) {
-        Ok(Some(loading)) if store.is_empty() && !store.is_loading() => {
+        Ok(Some(loading)) if store.is_empty() && !store.is_loading() && !store.is_copying() => {
             tracing::info!(%path, keys = loading.left(), "loading the snapshot");
             store.begin_loading(loading);
         }

@@ -284,7 +284,7 @@ fn set(cx: &mut Context<'_>, pairs: Args<'_>) -> Outcome {
             Update::Unchanged => {}
         }
     }
-    cx.session.set_limited(!cx.state.store.evicts_all());
+    cx.session.set_limited(cx.state.store.may_refuse_writes());
     cx.session.follow_users(&cx.state.users);
     // What exceeds a lower limit is evicted before the reply, while other connections have their turns.
     slices::begin(cx, EvictExcess)

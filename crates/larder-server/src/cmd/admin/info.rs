@@ -5,6 +5,7 @@ use std::fmt::Write;
 use larder_engine::stats::{Counter, PartitionStats};
 use larder_resp::Args;
 
+use crate::copying::CopyState;
 use crate::db::DATABASE_COUNT;
 use crate::state::ServerState;
 use crate::system;
@@ -217,9 +218,24 @@ fn stats(state: &ServerState, counters: &Counters, out: &mut String) -> std::fmt
 }
 
 fn replication(state: &ServerState, _: &Counters, out: &mut String) -> std::fmt::Result {
+    match state.copied_source() {
+        None => out.push_str("role:master\r\n"),
+        Some(source) => {
+            let copy = state.copying.state();
+            let link = if copy == CopyState::Connecting { "down" } else { "up" };
+            write!(
+                out,
+                "role:slave\r\nmaster_host:{}\r\nmaster_port:{}\r\nmaster_link_status:{link}\r\n\
+                 master_sync_in_progress:{}\r\nslave_read_only:1\r\n",
+                source.host,
+                source.port,
+                u8::from(copy == CopyState::Copying),
+            )?;
+        }
+    }
     write!(
         out,
-        "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:{}\r\n\
+        "connected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:{}\r\n\
          master_replid2:{:040}\r\nmaster_repl_offset:0\r\nsecond_repl_offset:-1\r\nrepl_backlog_active:0\r\n\
          repl_backlog_size:0\r\nrepl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
         state.run_id, 0,

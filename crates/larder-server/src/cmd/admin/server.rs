@@ -38,12 +38,34 @@ pub(crate) fn dbsize(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn role(cx: &mut Context<'_>, _: Args<'_>) -> Outcome {
+    if let Some(source) = cx.state.copied_source() {
+        let state = cx.state.copying.state().name();
+        let mut reply = cx.reply();
+        reply.array(5);
+        reply.bulk(b"slave");
+        reply.bulk(source.host.as_bytes());
+        reply.integer(i64::from(source.port));
+        reply.bulk(state.as_bytes());
+        reply.integer(-1);
+        return Ok(());
+    }
     let mut reply = cx.reply();
     reply.array(3);
     reply.bulk(b"master");
     reply.integer(0);
     reply.array(0);
     Ok(())
+}
+
+/// `REPLICAOF NO ONE` ends the copy of a Redis, if there is one. The server cannot become a replica.
+pub(crate) fn replicaof(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !(args[1].eq_ignore_ascii_case(b"no") && args[2].eq_ignore_ascii_case(b"one")) {
+        return Err(CommandError::Fixed(
+            "ERR this server is no replica: it copies a running Redis if it is started with --from",
+        ));
+    }
+    cx.state.copying.let_end();
+    cx.ok()
 }
 
 /// There are no replicas, so none has to be waited for.

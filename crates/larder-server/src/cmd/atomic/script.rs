@@ -394,6 +394,8 @@ impl Run<'_> {
             Some(denied)
         } else if self.is_read_only && spec.may_write() {
             Some("ERR Write commands are not allowed from read-only scripts.")
+        } else if spec.is(Flags::WRITE) && self.cx.state.store.is_copying() {
+            Some("READONLY the server copies a Redis: it takes writes after REPLICAOF NO ONE")
         } else if self.must_not_grow && spec.is(Flags::DENYOOM) {
             Some("OOM command not allowed when used memory > 'maxmemory'.")
         } else {

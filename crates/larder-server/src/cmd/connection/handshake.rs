@@ -94,6 +94,7 @@ fn authenticate(cx: &mut Context<'_>, args: Args<'_>, name: &[u8], password: &[u
 fn describe_server(cx: &mut Context<'_>) {
     let (version, id) = (cx.session.protocol().version(), cx.session.client.id);
     let mode = cx.state.config.mode();
+    let role = if cx.state.store.is_copying() { "replica" } else { "master" };
     let mut reply = cx.reply();
     reply.map(7);
     for (field, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
@@ -104,7 +105,7 @@ fn describe_server(cx: &mut Context<'_>) {
         reply.bulk(field.as_bytes());
         reply.integer(number);
     }
-    for (field, value) in [("mode", mode), ("role", "master")] {
+    for (field, value) in [("mode", mode), ("role", role)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

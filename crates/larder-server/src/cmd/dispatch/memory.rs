@@ -1,4 +1,5 @@
-//! Which commands are refused because memory is used up, as in Redis: only under a policy that may find nothing to evict.
+//! Which commands are refused because memory is used up, as in Redis: only under a policy that may find nothing to evict; and
+//! which because a Redis is being copied: those that write.
 //!
 //! A command, a transaction or a script is refused before it changes anything, and what has begun is not stopped. What a
 //! command that stores a string needs is known exactly when it stores it: see [`crate::db`]. Here is what can be told
@@ -13,12 +14,20 @@ use crate::script::{self, Script, parse_digest};
 use crate::spec::{CommandSpec, Flags};
 use crate::state::ServerState;
 
-/// Refuses a command if memory is used up. Counts it then.
+/// Refuses a command that writes while a Redis is being copied, or that may need memory if it is used up. Counts it then.
 pub(super) fn check(spec: &CommandSpec, cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !cx.session.is_limited() {
         return Ok(());
     }
     let store = &cx.state.store;
+    if store.is_copying() && spec.is(Flags::WRITE) {
+        cx.counters(spec).rejected.add(1);
+        return Err(CommandError::ReadOnly);
+    }
+    // Memory may be used up for a moment under any policy: what comes next evicts.
+    if store.evicts_all() {
+        return Ok(());
+    }
     let is_full = store.is_full();
     cx.session.is_full = is_full;
     let is_refused = match cx.session.transaction() {

@@ -385,7 +385,7 @@ impl Connection {
         // `CONFIG SET` takes effect with the next turn.
         buffers.limits.max_bulk_bytes = self.state.max_bulk_bytes();
         buffers.limits.max_request_bytes = self.state.max_request_bytes();
-        self.session.set_limited(!self.state.store.evicts_all());
+        self.session.set_limited(self.state.store.may_refuse_writes());
         self.session.set_monitored(self.state.monitors.are_there());
         self.session.follow_users(&self.state.users);
         let ThreadBuffers { input, lookahead, limits, .. } = &mut *buffers;
