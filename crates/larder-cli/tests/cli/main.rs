@@ -7,6 +7,7 @@
 //! | the folder of a proxy after a kill | `proxy_disk` |
 //! | flags, files, environment, exit codes | `usage` |
 //! | a full disk or a closed pipe as the output | `output` |
+//! | users and TLS of `larder server` | `access` |
 //! | `larder server --check` | `check` |
 //! | `larder server --from` | `copying` |
 //! | Debian's Redis tools with `larder server` | `redis_tools` |
@@ -25,6 +26,7 @@
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
 
+mod access;
 mod admin_port;
 mod browsers;
 mod check;
