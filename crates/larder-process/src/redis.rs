@@ -57,6 +57,14 @@ impl RedisServer {
         Ok(server)
     }
 
+    /// Starts another server of the same program.
+    ///
+    /// # Errors
+    /// As [`RedisServer::start`].
+    pub fn start_another(&self, options: &[&str]) -> io::Result<Self> {
+        Self::start_by(self.start, self.program.clone(), options)
+    }
+
     /// The URL for clients.
     pub fn url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
@@ -81,6 +89,21 @@ impl RedisServer {
     pub fn kill(&mut self) {
         self.running = None;
         _ = std::fs::remove_file(self.socket());
+    }
+
+    /// Ends the server by SIGTERM, which lets it write what it keeps.
+    ///
+    /// # Errors
+    /// If it still runs after 20 s.
+    pub fn stop(&mut self) -> io::Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        running.terminate();
+        if running.wait_within(TIMEOUT)?.is_none() {
+            let text = format!("{} does not end", self.program.display());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        self.kill();
+        Ok(())
     }
 
     /// Starts the server again at the same address, with the content of `dump.rdb` if its folder has that file.

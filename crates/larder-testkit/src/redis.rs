@@ -1,7 +1,7 @@
 //! A real server of the Redis protocol for one test, and every way in which a server fails.
 
 use crate::program::needs;
-use crate::selected::{Kind, LARDER_MAX_MEMORY, LARDER_POLICY, larder_command, selected};
+use crate::selected::{Kind, LARDER_MAX_MEMORY, LARDER_POLICY, SNAPSHOT, larder_command, selected};
 use crate::valkey::valkey_server;
 use crate::wait::Deadline;
 use std::io;
@@ -111,8 +111,23 @@ impl RedisServer {
     /// # Panics
     /// If the server does not save.
     pub fn take_snapshot(&self) {
-        assert_eq!(self.command("SAVE"), "+OK\r\n");
-        std::fs::rename(self.dump(), self.snapshot()).expect("the server saved");
+        match self.kind {
+            Kind::Redis => {
+                assert_eq!(self.command("SAVE"), "+OK\r\n");
+                std::fs::rename(self.dump(), self.snapshot()).expect("the server saved");
+            }
+            // It writes its own when it ends: another one copies it and ends.
+            Kind::Larder => {
+                let from = format!("unix://{}", self.socket().display());
+                let mut other = self.server.start_another(&["--from", &from]).expect("the server is copied");
+                other.command("REPLICAOF NO ONE").expect("the copy ends");
+                while !other.command("INFO replication").expect("an answer").contains("role:master") {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                other.stop().expect("it writes its snapshot");
+                std::fs::rename(other.folder().join(SNAPSHOT), self.snapshot()).expect("the copy saved");
+            }
+        }
     }
 
     /// Ends the server at once and starts it with the content of the snapshot: what it acknowledged since is lost.
@@ -162,11 +177,14 @@ impl RedisServer {
     }
 
     fn dump(&self) -> PathBuf {
-        self.server.folder().join("dump.rdb")
+        self.server.folder().join(match self.kind {
+            Kind::Redis => "dump.rdb",
+            Kind::Larder => SNAPSHOT,
+        })
     }
 
     fn snapshot(&self) -> PathBuf {
-        self.server.folder().join("snapshot.rdb")
+        self.server.folder().join("saved")
     }
 
     /// Stops the server from running: it keeps its connections and answers nothing.

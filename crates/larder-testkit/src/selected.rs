@@ -24,6 +24,8 @@ const ONLY_REDIS: &str = include_str!("only_redis.txt");
 pub(crate) const LARDER_MAX_MEMORY: &str = "256mb";
 /// What it evicts by default.
 pub(crate) const LARDER_POLICY: &str = "allkeys-lfu";
+/// The name of its snapshot in its folder.
+pub(crate) const SNAPSHOT: &str = "keys.snapshot";
 /// Several also where there is one core: connections of a busy server are on all of them.
 const THREADS: &str = "2";
 
@@ -94,7 +96,7 @@ pub(crate) fn larder_command(program: &Path, folder: &Path, options: &[String]) 
         command.env_remove(name);
     }
     command.args(["server", "--max-memory", LARDER_MAX_MEMORY, "--threads", THREADS, "--unixsocket"]);
-    command.arg(folder.join(larder_process::SOCKET));
+    command.arg(folder.join(larder_process::SOCKET)).arg("--snapshot").arg(folder.join(SNAPSHOT));
     for pair in options.chunks(2) {
         match pair {
             [name, value] if name == "--port" => port = value,
@@ -104,6 +106,7 @@ pub(crate) fn larder_command(program: &Path, folder: &Path, options: &[String]) 
             [name, value] if name == "--tls-key-file" => _ = command.args(["--tls-key", value]),
             [name, value] if name == "--tls-ca-cert-file" => _ = command.args(["--tls-ca", value]),
             [name, value] if name == "--tls-auth-clients" => _ = command.args([name, value]),
+            [name, value] if name == "--from" => _ = command.args(["--from", value]),
             [name, value] if name == "--aclfile" => _ = command.args(["--aclfile", value]),
             [name, value] if name == "--requirepass" => _ = command.args(["--requirepass", value]),
             _ => panic!("larder server has no {pair:?}: list {} in only_redis.txt", test_name()),

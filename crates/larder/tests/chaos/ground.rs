@@ -150,12 +150,10 @@ impl Ground {
         }
     }
 
-    /// Whether this fault can happen here: `larder server` has no snapshots.
+    /// Whether this fault can happen here.
     pub(crate) fn can_have(&self, fault: Fault) -> bool {
         match self {
-            Ground::Server { server, .. } => {
-                !fault.needs_several_servers() && (fault != Fault::Restored || server.is_redis())
-            }
+            Ground::Server { .. } => !fault.needs_several_servers(),
             Ground::Sentinels(_) => {
                 fault.is_failover() || fault == Fault::SentinelsStopped || fault.is_of_any_server()
             }
