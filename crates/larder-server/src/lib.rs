@@ -63,7 +63,7 @@ pub use error::{ServerError, SnapshotError};
 
 pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_text::ByteSize;
-pub use server::{CertificateHandle, CopyError, CopyHandle, Server};
+pub use server::{CertificateHandle, CopyError, CopyHandle, Listeners, Server};
 pub use spec::CommandSpec;
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};
 pub use system::raise_open_files;

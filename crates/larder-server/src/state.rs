@@ -1,6 +1,7 @@
 //! The state that all connections of a server share.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -44,6 +45,8 @@ pub(crate) struct ServerState {
     pub(crate) port: u16,
     /// The bound port for TLS; 0 without TLS.
     pub(crate) tls_port: u16,
+    /// An address at which others on the network can connect.
+    pub(crate) exposed: Option<SocketAddr>,
     /// Set at the start of the shutdown: a connection without pending replies closes.
     pub(crate) draining: AtomicBool,
     /// Whether the time for that is over: scripts that still run are ended.
@@ -86,6 +89,7 @@ impl ServerState {
             max_reply_bytes: AtomicU64::new(0),
             idle_timeout_secs: AtomicU64::new(0),
             password: RwLock::new(password),
+            exposed: config.listen.filter(|address| !address.ip().is_loopback()),
             config,
             store,
             clients: Arc::new(Clients::new(0, Arc::clone(&inboxes))),
@@ -140,7 +144,7 @@ impl ServerState {
 
     /// Whether others on the network can connect: the default user must need a password then.
     pub(crate) fn is_exposed(&self) -> bool {
-        self.config.listen.is_some_and(|address| !address.ip().is_loopback())
+        self.exposed.is_some()
     }
 
     /// The password that clients must send; empty if there is none.

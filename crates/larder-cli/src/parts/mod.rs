@@ -15,29 +15,29 @@ use crate::output::{print, remark};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::listen::ListenAddress;
-use crate::process::signals;
+use crate::process::service_manager::{PassedSockets, announced};
+use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
 use crate::process::supervisor::{HealthHandle, Supervisor};
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, bail};
 use larder_admin::{Registry, Token};
 use larder_links::{Deps, Links, LinksError};
-use larder_server::{CertificateHandle, Server, ServerError, Store};
+use larder_server::{CertificateHandle, Listeners, Server, ServerError, Store};
 use redis_source::RedisSource;
 use sources::CurrentStats;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
-use tokio::signal::unix::Signal;
 
 /// `larder server`.
 pub(crate) fn run_server(mut settings: settings::Server, from: Option<RedisSource>) -> Result<()> {
     let sources = settings.sources.clone();
     settings.config.validate().map_err(|error| sources.of_server(error))?;
     let admin_port = std::mem::take(&mut settings.admin).port(&sources)?;
+    let passed = PassedSockets::take()?;
     runtime()?.block_on(async {
-        let reloads = settings.config.tls_port.is_some();
+        let reloads = hangup_reloads(settings.config.tls_port.is_some());
         let stop = signals::stop_signal(reloads)?;
-        let hangups = reloads.then(signals::hangups).transpose()?;
         let mut admin = None;
         if let Some(port) = admin_port {
             let requested = Shares { server: settings.config.maxclients, links: 0, admin: ADMIN_CONNECTIONS };
@@ -47,7 +47,10 @@ pub(crate) fn run_server(mut settings: settings::Server, from: Option<RedisSourc
             admin = Some((listener, port.hosts, shares.admin));
         }
         let store = open_store(&settings)?;
-        let server = bind_server(&settings, &store)?;
+        let server = match passed {
+            Some(sockets) => serve_on(sockets, &settings, &store)?,
+            None => bind_server(&settings, &store)?,
+        };
         if let Some(source) = from {
             let handle = server.begin_copy(source.copy_source());
             redis_copy::start(source, handle)?;
@@ -71,23 +74,21 @@ pub(crate) fn run_server(mut settings: settings::Server, from: Option<RedisSourc
             admin_port::start(&mut supervisor, pages, listener, connections);
         }
         startup_pages::release();
-        if let Some((hangups, certificate)) = hangups.zip(server.certificate_handle()) {
-            tokio::spawn(reload_after(hangups, certificate));
+        if reloads {
+            let certificate = server.certificate_handle();
+            reload_after_hangups(move || certificate.iter().for_each(read_again))?;
         }
-        let ended = server.run(stop).await;
+        let ended = server.run(announced(stop)).await;
         let stopped = supervisor.shut_down(admin_port::DRAIN).await;
         ended?;
         stopped.map(drop)
     })
 }
 
-/// Reads the certificate of the cache server again after each SIGHUP.
-pub(crate) async fn reload_after(mut hangups: Signal, certificate: CertificateHandle) {
-    while hangups.recv().await.is_some() {
-        match certificate.reload() {
-            Ok(()) => remark("larder server: the certificate was read again"),
-            Err(error) => remark(&format!("larder server: the old certificate stays: {error}")),
-        }
+fn read_again(certificate: &CertificateHandle) {
+    match certificate.reload() {
+        Ok(()) => remark("larder server: the certificate was read again"),
+        Err(error) => remark(&format!("larder server: the old certificate stays: {error}")),
     }
 }
 
@@ -110,13 +111,37 @@ pub(crate) fn bind_server(settings: &settings::Server, store: &Store) -> Result<
     server.map_err(|error| settings.sources.of_server(error))
 }
 
+/// The cache server on the sockets that the service manager has opened. An address that is configured needs its socket: it would
+/// be without effect otherwise.
+fn serve_on(sockets: PassedSockets, settings: &settings::Server, store: &Store) -> Result<Server> {
+    let PassedSockets { tcp, tls, unix } = sockets;
+    let config = &settings.config;
+    let configured = [
+        (
+            "listen",
+            settings.listen.is_some_and(|listen| listen.is_configured) && !config.tls_only,
+            tcp.is_some(),
+        ),
+        ("tls_port", config.tls_port.is_some(), tls.is_some()),
+        ("unixsocket", config.unixsocket.is_some(), unix.is_some()),
+    ];
+    if let Some((option, ..)) =
+        configured.iter().find(|(_, is_configured, is_there)| *is_configured && !is_there)
+    {
+        bail!("{option} is set, but the service manager has opened no such socket");
+    }
+    let server = Server::with_listeners(config.clone(), store.clone(), Listeners { tcp, tls, unix });
+    server.map_err(|error| settings.sources.of_server(error))
+}
+
 /// `larder links`.
 pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
     let sources = settings.sources;
     settings.config.validate().map_err(|error| sources.of_links(error))?;
     let admin_port = settings.admin.port(&sources)?;
     runtime()?.block_on(async {
-        let stop = signals::stop_signal(false)?;
+        let reloads = hangup_reloads(false);
+        let stop = signals::stop_signal(reloads)?;
         let listener = settings.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
         let address = listener.local_addr()?;
         // All ports are bound before one is announced.
@@ -149,7 +174,10 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             admin_port::start(&mut supervisor, pages, listener, shares.admin);
         }
         startup_pages::release();
-        let ended = links.serve(tokio::net::TcpListener::from_std(listener)?, stop).await;
+        if reloads {
+            reload_after_hangups(|| ())?;
+        }
+        let ended = links.serve(tokio::net::TcpListener::from_std(listener)?, announced(stop)).await;
         let stopped = supervisor.shut_down(admin_port::DRAIN).await;
         ended?;
         stopped.map(drop)

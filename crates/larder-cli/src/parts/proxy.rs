@@ -5,25 +5,30 @@ use crate::output::{print, remark};
 use crate::parts::{runtime, startup_pages};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
-use crate::process::signals;
+use crate::process::service_manager::{PassedSockets, announced};
+use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
 use crate::process::supervisor::Supervisor;
 use anyhow::Result;
 use larder_admin::{Registry, Token};
 use larder_proxy::{Proxy, ProxyCache};
 use tokio::net::TcpListener;
-use tokio::signal::unix::Signal;
 
-/// Serves until a stop is requested. With a certificate, SIGHUP reads it again and stops nothing.
+/// Serves until a stop is requested. With a certificate, SIGHUP reads it again and stops nothing. A socket that the service
+/// manager has opened takes the place of the address.
 pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
     let sources = settings.sources;
     settings.config.validate().map_err(|error| sources.of_proxy(error))?;
     let admin_port = settings.admin.port(&sources)?;
+    let passed = PassedSockets::take()?;
     runtime()?.block_on(async {
         let mut config = settings.config;
         let is_encrypted = config.tls_cert.is_some();
-        let stop = signals::stop_signal(is_encrypted)?;
-        let hangups = is_encrypted.then(signals::hangups).transpose()?;
-        let listener = settings.listen.tcp().map_err(|error| sources.unusable("listen", error))?;
+        let reloads = hangup_reloads(is_encrypted);
+        let stop = signals::stop_signal(reloads)?;
+        let listener = match passed {
+            Some(sockets) => sockets.only_tcp()?,
+            None => settings.listen.tcp().map_err(|error| sources.unusable("listen", error))?,
+        };
         let address = listener.local_addr()?;
         let bind_admin = |port: AdminPort| {
             let listener = port.listen.tcp().map_err(|error| sources.unusable("admin", error));
@@ -63,10 +68,11 @@ pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
             admin_port::start(&mut supervisor, pages, listener, shares.admin);
         }
         startup_pages::release();
-        if let Some(hangups) = hangups {
-            tokio::spawn(reload_after(hangups, proxy.clone()));
+        if reloads {
+            let proxy = proxy.clone();
+            reload_after_hangups(move || read_again(&proxy))?;
         }
-        proxy.serve(TcpListener::from_std(listener)?, stop).await;
+        proxy.serve(TcpListener::from_std(listener)?, announced(stop)).await;
         supervisor.shut_down(admin_port::DRAIN).await.map(drop)
     })
 }
@@ -82,12 +88,11 @@ pub(crate) fn register(registry: &Registry, proxy: &Proxy) {
     }
 }
 
-/// Reads the certificate again after each SIGHUP.
-pub(crate) async fn reload_after(mut hangups: Signal, proxy: Proxy) {
-    while hangups.recv().await.is_some() {
-        match proxy.reload_certificate() {
-            Ok(()) => remark("larder proxy: the certificate was read again"),
-            Err(error) => remark(&format!("larder proxy: the old certificate stays: {error}")),
-        }
+/// Reads the certificate again, if there is one.
+pub(crate) fn read_again(proxy: &Proxy) {
+    match proxy.reload_certificate() {
+        Ok(()) if !proxy.is_encrypted() => {}
+        Ok(()) => remark("larder proxy: the certificate was read again"),
+        Err(error) => remark(&format!("larder proxy: the old certificate stays: {error}")),
     }
 }

@@ -1,11 +1,28 @@
 //! Ctrl-C, SIGTERM, and the end of the terminal.
 
+use crate::process::service_manager;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Every SIGHUP from now on, for a part that reads its files again.
-pub(crate) fn hangups() -> Result<Signal> {
+/// Every SIGHUP from now on.
+fn hangups() -> Result<Signal> {
     signal(SignalKind::hangup()).context("cannot listen for SIGHUP")
+}
+
+/// Calls `read` after each SIGHUP, so that a part reads its files again. Whoever uses this does not stop by it.
+pub(crate) fn reload_after_hangups(read: impl Fn() + Send + 'static) -> Result<()> {
+    let mut hangups = hangups()?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            service_manager::reload(&read);
+        }
+    });
+    Ok(())
+}
+
+/// Whether SIGHUP reads files again, and stops nothing. Where there are none, a service manager that asks for it means the same.
+pub(crate) fn hangup_reloads(has_files: bool) -> bool {
+    has_files || service_manager::is_present()
 }
 
 /// Installs the signal handlers. The future completes after the first Ctrl-C, SIGTERM or, unless it `reloads`, SIGHUP; a

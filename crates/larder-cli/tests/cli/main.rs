@@ -17,6 +17,7 @@
 //! | tokens of the shortener | `tokens` |
 //! | a client from another address | `stranger` |
 //! | a low limit on open files | `descriptors` |
+//! | what systemd hears, and its sockets | `service_manager` |
 //! | the tiers between processes | `tiers` |
 //! | the pages in a real browser | `pages` |
 //! | `--admin` of one part | `admin_port` |
@@ -48,6 +49,7 @@ mod proxy_disk;
 mod redis_tools;
 mod remote;
 mod resp;
+mod service_manager;
 mod shortener;
 mod stranger;
 mod tiers;

@@ -203,15 +203,21 @@ pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> 
     bind().map_err(|source| ServerError::Bind { address, source })
 }
 
-/// The listener of a Unix socket, and its file.
+/// The listener of a Unix socket, and its file if it is ours.
 pub(crate) struct UnixSocket {
     listener: UnixListener,
-    file: SocketFile,
+    file: Option<SocketFile>,
 }
 
 impl UnixSocket {
+    /// That of somebody else, who also removes its file.
+    pub(crate) fn adopt(listener: UnixListener) -> io::Result<UnixSocket> {
+        listener.set_nonblocking(true)?;
+        Ok(UnixSocket { listener, file: None })
+    }
+
     /// The listener, and the guard that removes its file.
-    pub(crate) fn into_parts(self) -> (UnixListener, SocketFile) {
+    pub(crate) fn into_parts(self) -> (UnixListener, Option<SocketFile>) {
         (self.listener, self.file)
     }
 }
@@ -258,7 +264,7 @@ pub(crate) fn bind_unix(path: &Path) -> Result<UnixSocket, ServerError> {
         socket.bind(&address)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
-        Ok(UnixSocket { listener: socket.into(), file: SocketFile::new(path) })
+        Ok(UnixSocket { listener: socket.into(), file: Some(SocketFile::new(path)) })
     };
     bind().map_err(|source| ServerError::UnixSocket { path: path.to_owned(), source })
 }

@@ -1,6 +1,7 @@
 //! The server: bind, run, drain.
 
 mod copy;
+mod listeners;
 mod snapshots;
 
 use std::future::Future;
@@ -16,21 +17,21 @@ use crate::config::Config;
 use crate::db::Store;
 use crate::error::ServerError;
 use crate::net::accept::accept;
-use crate::net::listener::{UnixSocket, bind_tcp, bind_unix};
+use crate::net::listener::UnixSocket;
 use crate::net::worker::Workers;
 use crate::state::ServerState;
 use crate::stats::{Stats, StatsHandle};
 use crate::system::TooFewFiles;
 use crate::users::LoadError;
+use listeners::Bound;
 use snapshots::Loader;
 
 pub use copy::{CopyError, CopyHandle};
+pub use listeners::Listeners;
 
 /// A server that is bound and not running yet.
 pub struct Server {
-    tcp: Option<std::net::TcpListener>,
-    tls: Option<std::net::TcpListener>,
-    unix: Option<UnixSocket>,
+    bound: Bound,
     address: Option<SocketAddr>,
     tls_address: Option<SocketAddr>,
     state: Arc<ServerState>,
@@ -55,6 +56,23 @@ impl Server {
     ///
     /// The errors of [`bind`](Self::bind).
     pub fn bind_with(config: Config, store: Store) -> Result<Server, ServerError> {
+        Server::open(config, store, None)
+    }
+
+    /// The same on sockets that somebody else has opened, such as a service manager, and on no others: `listen`, `tls_port` and
+    /// `unixsocket` of the configuration have no effect. It removes the file of no Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`bind`](Self::bind), as if the configuration had the addresses of the sockets.
+    pub fn with_listeners(config: Config, store: Store, listeners: Listeners) -> Result<Server, ServerError> {
+        Server::open(config, store, Some(listeners))
+    }
+
+    fn open(mut config: Config, store: Store, listeners: Option<Listeners>) -> Result<Server, ServerError> {
+        if let Some(listeners) = &listeners {
+            listeners.set_addresses(&mut config);
+        }
         config.validate()?;
         if let Some(policy) = config.max_memory_policy {
             store.set_policy(policy);
@@ -65,22 +83,20 @@ impl Server {
         }
         let stats = Arc::new(Stats::new(config.threads(), cmd::commands()));
         let mut state = ServerState::new(config, store, stats);
+        if let Some(listeners) = &listeners {
+            state.exposed = listeners.exposed();
+        }
         load_certificate(&mut state)?;
         load_users(&state)?;
-        let config = &state.config;
-        let tcp = config.listen.filter(|_| !config.tls_only).map(bind_tcp).transpose()?;
-        let tls_address =
-            config.listen.zip(config.tls_port).map(|(address, port)| (address.ip(), port).into());
-        let tls = tls_address.map(bind_tcp).transpose()?;
-        let unix = config.unixsocket.as_deref().map(bind_unix).transpose()?;
-        if tcp.is_none() && tls.is_none() && unix.is_none() {
-            return Err(ServerError::NothingToListenOn);
-        }
-        let bound = |listener: &std::net::TcpListener| listener.local_addr().ok();
-        let (address, tls_address) = (tcp.as_ref().and_then(bound), tls.as_ref().and_then(bound));
+        let bound = match listeners {
+            Some(listeners) => listeners.adopt()?,
+            None => Bound::bind(&state.config)?,
+        };
+        let local = |listener: &std::net::TcpListener| listener.local_addr().ok();
+        let (address, tls_address) = (bound.tcp.as_ref().and_then(local), bound.tls.as_ref().and_then(local));
         state.port = address.map_or(0, |address| address.port());
         state.tls_port = tls_address.map_or(0, |address| address.port());
-        Ok(Server { tcp, tls, unix, address, tls_address, state: Arc::new(state) })
+        Ok(Server { bound, address, tls_address, state: Arc::new(state) })
     }
 
     /// The bound TCP address with its actual port; `None` if the server listens only on a Unix socket.
@@ -104,7 +120,7 @@ impl Server {
     /// The path of the Unix socket, if there is one.
     #[must_use]
     pub fn unix_path(&self) -> Option<&Path> {
-        self.unix.as_ref().and(self.state.config.unixsocket.as_deref())
+        self.bound.unix.as_ref().and(self.state.config.unixsocket.as_deref())
     }
 
     /// The keyspace. You can pass it to another server after this one has ended.
@@ -119,9 +135,11 @@ impl Server {
         StatsHandle { stats: Arc::clone(&self.state.stats), store: self.state.store.clone() }
     }
 
-    /// Reads the snapshot, if there is one and the keyspace is empty, and serves until `shutdown` completes, then drains: the server accepts no more connections, closes idle ones at once
-    /// and the others as soon as their replies are sent. It closes all of them after [`Config::drain_timeout_ms`]. Then it writes
-    /// the snapshot, if there is to be one.
+    /// Reads the snapshot, if there is one and the keyspace is empty, and serves until `shutdown` completes, then drains: the
+    /// server accepts no more connections, closes idle ones at once and the others as soon as their replies are sent. It closes
+    /// all of them after [`Config::drain_timeout_ms`]. Then it writes the snapshot, if there is to be one.
+    ///
+    /// `shutdown` is polled first when the server accepts connections.
     ///
     /// Needs a tokio runtime with I/O and time for the acceptor. Connections are served on threads of the server.
     ///
@@ -135,7 +153,7 @@ impl Server {
     ///
     /// Dropping the future shuts the server down without a drain.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServerError> {
-        let Server { tcp, tls, unix, state, .. } = self;
+        let Server { bound: Bound { tcp, tls, unix }, state, .. } = self;
         if let Some(path) = &state.config.snapshot {
             snapshots::begin(&state.store, path).await;
         }
@@ -244,10 +262,8 @@ fn load_users(state: &ServerState) -> Result<(), ServerError> {
             return Err(ServerError::Users(faults.join("; ")));
         }
     }
-    match state.config.listen {
-        Some(address) if state.is_exposed() && state.users.is_open() => {
-            Err(ServerError::Unprotected(address))
-        }
+    match state.exposed {
+        Some(address) if state.users.is_open() => Err(ServerError::Unprotected(address)),
         _ => Ok(()),
     }
 }

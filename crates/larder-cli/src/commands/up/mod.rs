@@ -20,7 +20,8 @@ use crate::parts::{bind_server, open_store, runtime};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::listen::ListenAddress;
-use crate::process::signals;
+use crate::process::service_manager::announced;
+use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
 use crate::process::supervisor::Supervisor;
 use anyhow::Result;
 use larder_admin::{Registry, Token};
@@ -54,8 +55,8 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let _lock = data_folder::open(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
     let is_encrypted = settings.proxy.as_ref().is_some_and(|proxy| proxy.config.tls_cert.is_some());
-    let signal = signals::stop_signal(is_encrypted)?;
-    let hangups = is_encrypted.then(signals::hangups).transpose()?;
+    let reloads = hangup_reloads(is_encrypted);
+    let signal = signals::stop_signal(reloads)?;
 
     let requested = Shares {
         server: settings.server.config.maxclients,
@@ -106,7 +107,10 @@ async fn up(mut settings: settings::Up) -> Result<()> {
             Ok(server.run(stop.requested()).await?)
         }
     });
-    let web_health = web.start(&mut supervisor, http, hangups);
+    let web_health = web.start(&mut supervisor, http);
+    if reloads {
+        reload_after_hangups(web.reload())?;
+    }
 
     let registry = Registry::new();
     web.register(&registry, &web_health);
@@ -116,7 +120,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     admin_port::start(&mut supervisor, pages, admin, shares.admin);
 
     startup_pages::release();
-    signal.await;
+    announced(signal).await;
     // Whatever the output is: the parts stop.
     _ = print("stopping\n");
     let for_snapshot = if has_snapshot { larder_server::SNAPSHOT_WRITE_LIMIT } else { Duration::ZERO };

@@ -12,7 +12,6 @@ use larder_links::Links;
 use larder_proxy::Proxy;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use tokio::signal::unix::Signal;
 
 /// The part that serves HTTP.
 pub(super) enum Web {
@@ -61,13 +60,8 @@ impl Web {
         Ok(Web::Proxy { proxy, origins })
     }
 
-    /// Starts it under the supervisor. `hangups` let it read its certificate again.
-    pub(super) fn start(
-        &self,
-        supervisor: &mut Supervisor,
-        listener: TcpListener,
-        hangups: Option<Signal>,
-    ) -> HealthHandle {
+    /// Starts it under the supervisor.
+    pub(super) fn start(&self, supervisor: &mut Supervisor, listener: TcpListener) -> HealthHandle {
         match self {
             Web::Links { links, .. } => {
                 let links = links.clone();
@@ -80,9 +74,6 @@ impl Web {
                 })
             }
             Web::Proxy { proxy, .. } => {
-                if let Some(hangups) = hangups {
-                    tokio::spawn(proxy::reload_after(hangups, proxy.clone()));
-                }
                 let proxy = proxy.clone();
                 supervisor.start("proxy", move |stop| {
                     let (proxy, listener) = (proxy.clone(), listener.try_clone());
@@ -94,6 +85,15 @@ impl Web {
                 })
             }
         }
+    }
+
+    /// Reads its certificate again, if it has one.
+    pub(super) fn reload(&self) -> impl Fn() + Send + 'static {
+        let proxy = match self {
+            Web::Links { .. } => None,
+            Web::Proxy { proxy, .. } => Some(proxy.clone()),
+        };
+        move || proxy.iter().for_each(proxy::read_again)
     }
 
     /// Shows it on the dashboard.
