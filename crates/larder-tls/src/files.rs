@@ -53,7 +53,7 @@ pub(crate) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError>
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     // Of the open file: another one may have its name a moment later.
     let mode = file.metadata().map_err(|error| failed(error.to_string()))?.permissions().mode();
-    if mode & 0o077 != 0 {
+    if mode & 0o077 != 0 && !(mode & 0o077 == 0o040 && is_credential(path)) {
         let mode = mode & 0o777;
         return Err(failed(format!(
             "the mode is {mode:04o}, which gives others access to the key: chmod 600"
@@ -61,6 +61,13 @@ pub(crate) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError>
     }
     let pem = read_all(file).map_err(failed)?;
     PrivateKeyDer::from_pem_slice(&pem).map_err(|_| failed("no private key in PEM".to_owned()))
+}
+
+/// Whether a file is a credential that systemd has copied for this process. It may give the user of the process access by a list,
+/// and the mode shows that as a right of the group.
+fn is_credential(path: &Path) -> bool {
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY").filter(|folder| !folder.is_empty());
+    folder.is_some_and(|folder| path.starts_with(folder))
 }
 
 fn read_all(file: File) -> Result<Vec<u8>, String> {
