@@ -10,7 +10,7 @@ mod output;
 mod parts;
 mod process;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::CommandFactory;
 use commands::{check, copy, export, import, remote, token, up, warm};
 use flags::{Cli, Command, LinksCommand};
@@ -82,6 +82,8 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "larder", &mut script);
             output::print(&String::from_utf8(script)?)
         }
+        Command::Man { folder } => clap_mangen::generate_to(Cli::command(), &folder)
+            .with_context(|| format!("cannot write the manual pages to {}", folder.display())),
     }
 }
 
@@ -104,6 +106,7 @@ impl Command {
             Command::Bench { .. } => "bench",
             Command::Config => "config",
             Command::Completions { .. } => "completions",
+            Command::Man { .. } => "man",
         }
     }
 }

@@ -68,6 +68,12 @@ pub(crate) enum Command {
         /// The shell: bash, zsh, fish, elvish or powershell.
         shell: Shell,
     },
+    /// Write the manual pages, one for each command, for a package.
+    #[command(hide = true)]
+    Man {
+        /// The folder to write them into.
+        folder: PathBuf,
+    },
 }
 
 /// Flags of `larder up`.
