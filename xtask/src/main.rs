@@ -26,6 +26,7 @@ mod check;
 mod cost;
 mod examples;
 mod features;
+mod graph;
 mod guard;
 mod install;
 mod on_larder;
