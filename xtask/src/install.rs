@@ -26,6 +26,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ab", "apache2-utils"),
     ("siege", "siege"),
     ("wrk", "wrk"),
+    ("buildah", "buildah"),
+    ("dpkg-shlibdeps", "dpkg-dev"),
+    ("lintian", "lintian"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("strip", "binutils"),
+    ("systemd-analyze", "systemd"),
     ("elixir", "elixir"),
     ("valgrind", "valgrind"),
     ("memcached", "memcached"),
@@ -139,7 +145,8 @@ const NPM: &[&str] = &["package.json", "package-lock.json"];
 pub(crate) fn install() -> Result<()> {
     debian::install(PROGRAMS).context("cannot install Debian packages")?;
     run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
-    LIBRARIES.iter().try_for_each(Libraries::install_if_changed)
+    LIBRARIES.iter().try_for_each(Libraries::install_if_changed)?;
+    crate::dist::check::install()
 }
 
 impl Libraries {

@@ -5,7 +5,7 @@
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
 //!                                         the shared tier run twice: on redis-server, and on the built `larder server`
 //! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, python, node,
-//!                                         ruby, elixir, languages, on-larder, examples, guard, docs, package
+//!                                         ruby, elixir, languages, on-larder, examples, guard, docs, package, dist
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, layers, licences, documents
 //! cargo xtask guard [--accept] [--no-build]
@@ -18,12 +18,15 @@
 //!                                         --no-build starts those of the last build
 //! cargo xtask cost                        builds the default program from nothing and prints what that costs, and what each
 //!                                         direct dependency brings
+//! cargo xtask dist [--program FILE]       builds the release program and packages it in target/dist: tarball, package of Debian,
+//!                                         context of an image, SBOM, sums; --program packages this one
 //! cargo xtask features                    checks each library without features, and with each of its features alone
 //! ```
 
 mod bindings;
 mod check;
 mod cost;
+mod dist;
 mod examples;
 mod features;
 mod graph;
@@ -72,10 +75,13 @@ fn run(words: &[&str]) -> Result<()> {
         ["shops"] => bindings::shops::build().and_then(|()| bindings::shops::serve()),
         ["shops", "--no-build"] => bindings::shops::serve(),
         ["cost"] => cost::print(),
+        ["dist"] => dist::build(None),
+        ["dist", "--program", program] => dist::build(Some(program)),
         ["features"] => features::check(),
         _ => bail!(
             "usage: cargo xtask test [--install] [--soak] | test --stage STAGE | sanitize | check | guard [--accept] [--no-build] | \
-             docs [--pictures] | install | shops [--no-build] | cost | features"
+             docs [--pictures] | install | shops [--no-build] | cost | \
+             dist [--program FILE] | features"
         ),
     }
 }

@@ -3,6 +3,7 @@
 use crate::bindings::{elixir, languages, node, python, ruby, shops};
 use crate::check;
 use crate::cost;
+use crate::dist;
 use crate::examples;
 use crate::guard;
 use crate::on_larder;
@@ -22,7 +23,7 @@ const SOAK_SECONDS: &str = "600";
 type Stage = fn(&mut Counts, bool) -> Result<()>;
 
 /// The stages, in the order in which they run.
-const STAGES: [(&str, Stage); 15] = [
+const STAGES: [(&str, Stage); 16] = [
     ("format", |_, _| cargo(&["fmt", "--all", "--check"])),
     ("checks", |_, _| check::all()),
     ("clippy", |_, _| cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])),
@@ -30,16 +31,17 @@ const STAGES: [(&str, Stage); 15] = [
     ("tests", |counts, soak| {
         counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, vec![])
     }),
-    ("python", |counts, _| python::run().map(|ran| counts.add_binding(ran))),
-    ("node", |counts, _| node::run().map(|ran| counts.add_binding(ran))),
-    ("ruby", |counts, _| ruby::run().map(|ran| counts.add_binding(ran))),
-    ("elixir", |counts, _| elixir::run().map(|ran| counts.add_binding(ran))),
+    ("python", |counts, _| python::run().map(|ran| counts.add_others(ran))),
+    ("node", |counts, _| node::run().map(|ran| counts.add_others(ran))),
+    ("ruby", |counts, _| ruby::run().map(|ran| counts.add_others(ran))),
+    ("elixir", |counts, _| elixir::run().map(|ran| counts.add_others(ran))),
     ("languages", |counts, soak| counts.add_languages(soak)),
     ("on-larder", |counts, soak| counts.add_run_on_larder(soak)),
     ("examples", |counts, _| counts.add_examples()),
     ("guard", |counts, _| counts.add_guard()),
     ("docs", |_, _| cargo(&["doc", "--workspace", "--no-deps", "--locked"])),
     ("package", |_, _| package()),
+    ("dist", |counts, _| dist::check::check().map(|ran| counts.add_others(ran))),
 ];
 
 /// Everything that must pass before a change is merged, or one stage of it.
@@ -274,8 +276,8 @@ impl Counts {
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
     }
 
-    /// The tests of a package for another language: how many passed, and those that were skipped.
-    fn add_binding(&mut self, (passed, skipped): (u64, Vec<String>)) {
+    /// Tests that are no tests of Rust: how many passed, and those that were skipped.
+    fn add_others(&mut self, (passed, skipped): (u64, Vec<String>)) {
         self.passed += passed;
         self.skipped.extend(skipped);
     }

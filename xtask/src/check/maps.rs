@@ -38,7 +38,7 @@ fn documents() -> Vec<PathBuf> {
 
 /// Whether a word starts like a path of the tree.
 fn is_path(word: &str) -> bool {
-    const ROOTS: &[&str] = &["crates/", "docs/", "config/", "xtask/", ".ci/"];
+    const ROOTS: &[&str] = &["crates/", "docs/", "config/", "packaging/", "xtask/", ".ci/"];
     let is_literal = !word.contains([' ', '*', '{', '<', '…']);
     is_literal && ROOTS.iter().any(|root| word.starts_with(root))
 }
