@@ -2,6 +2,7 @@
 //! exactly once, in the order of those who wait.
 
 use std::collections::BTreeSet;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -222,6 +223,25 @@ fn closed_connection_waits_no_more() {
     until("it waits", || waiting(&mut other).then_some(()));
     other.call(&["CLIENT", "KILL", "ID", &id.to_string()]);
     until("nobody waits", || (!waiting(&mut other)).then_some(()));
+}
+
+/// The end of a connection may arrive together with its last command.
+#[test]
+fn connection_that_ends_with_its_command_does_not_wait() {
+    let Some((mut other, servers)) = Pair::start() else { return };
+    for wait in ["BLPOP l 0", "BLMOVE l m LEFT LEFT 0", "BZPOPMIN z 0", "XREAD BLOCK 0 STREAMS s $"] {
+        let mut first = Pair::connect(&servers.0, &servers.1);
+        let requests = [encode(&words("INCR n")), encode(&words(wait))].concat();
+        first.redis.send(&requests);
+        first.larder.send(&requests);
+        first.redis.stream.shutdown(Shutdown::Write).unwrap();
+        first.larder.stream.shutdown(Shutdown::Write).unwrap();
+        let (redis, larder) = (first.redis.read_to_end(), first.larder.read_to_end());
+        assert_eq!(larder, redis, "{wait}");
+    }
+    for command in ["GET n", "RPUSH l a", "LRANGE l 0 -1"] {
+        other.compare(&words(command)).unwrap();
+    }
 }
 
 #[test]

@@ -422,6 +422,8 @@ impl Connection {
             _ if self.ending => Turn::Closed,
             StopReason::Budget => Turn::Yielding,
             StopReason::Pause => Turn::Paused,
+            // Its end arrived with the command, and is not reported again.
+            StopReason::Wait(_) if self.ended => Turn::Closed,
             StopReason::Wait(until) => Turn::Sleeping(until),
             _ if self.has_more => Turn::Yielding,
             _ => Turn::Waiting,
