@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 /// A running server. It stops when it is dropped.
 pub(crate) struct TestServer {
+    config: Config,
     address: Option<SocketAddr>,
     tls_address: Option<SocketAddr>,
     certificate: Option<CertificateHandle>,
@@ -40,9 +41,8 @@ impl TestServer {
         TestServer::bind(Config { listen, ..config }, store)
     }
 
-    /// A server at this address, whose port may be 0.
-    pub(crate) fn at(address: SocketAddr) -> TestServer {
-        let config = Config { listen: Some(address), ..Config::default() };
+    /// A server with this configuration at its address, whose port may be 0.
+    pub(crate) fn at(config: Config) -> TestServer {
         TestServer::bind(config, Store::new(Some(64 << 20)).unwrap())
     }
 
@@ -53,7 +53,7 @@ impl TestServer {
     }
 
     fn bind(config: Config, store: Store) -> TestServer {
-        let server = Server::bind_with(config, store).unwrap();
+        let server = Server::bind_with(config.clone(), store).unwrap();
         let (address, stats, store) = (server.local_addr(), server.stats_handle(), server.store());
         let (tls_address, certificate) = (server.tls_addr(), server.certificate_handle());
         let (shutdown, shutdown_requested) = oneshot::channel();
@@ -63,7 +63,7 @@ impl TestServer {
         });
         let _deadline = Deadline::start();
         let (shutdown, thread) = (Some(shutdown), Some(thread));
-        TestServer { address, tls_address, certificate, stats, store, shutdown, thread, _deadline }
+        TestServer { config, address, tls_address, certificate, stats, store, shutdown, thread, _deadline }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -99,10 +99,11 @@ impl TestServer {
         client
     }
 
-    /// Stops the server, and starts one at the same address, which is empty.
+    /// Stops the server, and starts one with the same configuration at the same address, which is empty.
     pub(crate) fn restart(&mut self) {
         self.end();
-        *self = TestServer::at(self.address());
+        let listen = Some(self.address());
+        *self = TestServer::at(Config { listen, ..self.config.clone() });
     }
 
     /// Stops the server and waits for its end.

@@ -4,15 +4,18 @@ use larder_testkit::{needs, program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A language and its clients, each of which has a case with a restart of the server.
+/// A language and its clients or queues, each of which has a case with a restart of the server.
 pub(super) struct Language {
     folder: &'static str,
+    /// The program of their cases in this folder, without its extension.
+    program: &'static str,
     pub(super) clients: &'static [&'static str],
     command: fn(&Language) -> Option<Command>,
 }
 
 pub(super) const PYTHON: Language = Language {
     folder: "python",
+    program: "main",
     clients: &[
         "redis-py",
         "Django",
@@ -20,29 +23,57 @@ pub(super) const PYTHON: Language = Language {
         "dogpile.cache",
         "Flask-Limiter",
         "Flask-Caching",
-        "Celery",
+        "Flask-Session",
+        "limits",
+        "django-cacheops",
+        "python-redis-lock",
     ],
     command: python,
 };
 
+pub(super) const PYTHON_QUEUES: Language =
+    Language { folder: "python", program: "queues", clients: &["Celery", "kombu", "RQ"], command: python };
+
 pub(super) const NODE: Language = Language {
     folder: "node",
+    program: "main",
     clients: &["node-redis", "ioredis", "redlock", "rate-limiter-flexible", "connect-redis", "cache-manager"],
     command: node,
 };
 
-pub(super) const GO: Language =
-    Language { folder: "go", clients: &["go-redis", "go-redis/cache", "redsync", "rueidis"], command: go };
+pub(super) const NODE_QUEUES: Language =
+    Language { folder: "node", program: "queues", clients: &["BullMQ"], command: node };
 
-pub(super) const JAVA: Language =
-    Language { folder: "java", clients: &["Jedis", "Lettuce", "Redisson"], command: java };
+pub(super) const GO: Language = Language {
+    folder: "go",
+    program: "main",
+    clients: &["go-redis", "go-redis/cache", "redsync", "rueidis"],
+    command: go,
+};
 
-pub(super) const PHP: Language = Language { folder: "php", clients: &["phpredis", "Predis"], command: php };
+pub(super) const JAVA: Language = Language {
+    folder: "java",
+    program: "Main",
+    clients: &["Jedis", "Lettuce", "Redisson", "Spring Session"],
+    command: java,
+};
 
-pub(super) const RUBY: Language =
-    Language { folder: "ruby", clients: &["redis-rb", "Rails' RedisCacheStore"], command: ruby };
+pub(super) const PHP: Language =
+    Language { folder: "php", program: "main", clients: &["phpredis", "Predis"], command: php };
+
+pub(super) const PHP_QUEUES: Language =
+    Language { folder: "php", program: "queues", clients: &["Laravel"], command: laravel };
+
+pub(super) const RUBY: Language = Language {
+    folder: "ruby",
+    program: "main",
+    clients: &["redis-rb", "Rails' RedisCacheStore"],
+    command: ruby,
+};
 
 pub(super) const ALL: [Language; 6] = [PYTHON, NODE, GO, JAVA, PHP, RUBY];
+
+pub(super) const QUEUES: [Language; 3] = [PYTHON_QUEUES, NODE_QUEUES, PHP_QUEUES];
 
 impl Language {
     /// The command that runs the cases; `None` if something that it needs is not installed.
@@ -50,7 +81,12 @@ impl Language {
         (self.command)(self)
     }
 
-    /// The folder with the program of the cases.
+    /// The file with the program of the cases.
+    fn file(&self, extension: &str) -> PathBuf {
+        self.source().join(self.program).with_extension(extension)
+    }
+
+    /// Its folder.
     fn source(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client_libraries").join(self.folder)
     }
@@ -72,16 +108,18 @@ fn python(language: &Language) -> Option<Command> {
     let folder = language.installed("requirements.txt")?;
     // Nothing is written beside the program.
     command.env("PYTHONPATH", folder.join("packages")).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.arg(language.source().join("main.py"));
+    command.arg(language.file("py"));
     Some(command)
 }
 
-/// Node.js finds packages in the folders above a program, so the program is copied beside them.
+/// Node.js finds packages in the folders above a program, so the program is copied below them. Each has a folder of its own:
+/// they may run at the same time.
 fn node(language: &Language) -> Option<Command> {
     let mut command = Command::new(program("node")?);
     let folder = language.installed("package-lock.json")?;
+    let folder = folder.join("programs").join(language.program);
     copy_files(&language.source(), &folder, "mjs");
-    command.arg(folder.join("main.mjs"));
+    command.arg(folder.join(language.program).with_extension("mjs"));
     Some(command)
 }
 
@@ -108,7 +146,7 @@ fn java(language: &Language) -> Option<Command> {
     succeed(&mut compile);
     let mut command = Command::new(java);
     // Starts faster, and the cases are short.
-    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, "Main"]);
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, language.program]);
     Some(command)
 }
 
@@ -116,8 +154,16 @@ fn php(language: &Language) -> Option<Command> {
     let mut command = Command::new(program("php")?);
     needs("php-redis (run `cargo xtask install`)", Path::new("/usr/share/doc/php-redis").exists())?;
     needs("php-predis (run `cargo xtask install`)", Path::new("/usr/share/php/Predis").exists())?;
-    command.arg(language.source().join("main.php"));
+    command.arg(language.file("php"));
     Some(command)
+}
+
+fn laravel(language: &Language) -> Option<Command> {
+    for package in ["Cache", "Container", "Events", "Queue", "Redis"] {
+        let is_installed = Path::new("/usr/share/php/Illuminate").join(package).exists();
+        needs(&format!("Laravel's {package} (run `cargo xtask install`)"), is_installed)?;
+    }
+    php(language)
 }
 
 fn ruby(language: &Language) -> Option<Command> {
@@ -126,7 +172,7 @@ fn ruby(language: &Language) -> Option<Command> {
         let is_installed = Path::new("/usr/share/doc").join(package).exists();
         needs(&format!("{package} (run `cargo xtask install`)"), is_installed)?;
     }
-    command.arg(language.source().join("main.rb"));
+    command.arg(language.file("rb"));
     Some(command)
 }
 
@@ -137,6 +183,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 fn copy_files(from: &Path, to: &Path, extension: &str) {
+    std::fs::create_dir_all(to).expect("the folder of the program can be created");
     for file in files(from, extension) {
         let name = file.file_name().expect("files have names");
         // Not `copy`: the permissions of the source do not matter.

@@ -5,6 +5,7 @@ public final class Main {
         JedisCases.run(suite);
         LettuceCases.run(suite);
         RedissonCases.run(suite);
+        SpringSessionCases.run(suite);
         suite.finish();
         // Some clients have threads that keep the process alive.
         System.exit(0);

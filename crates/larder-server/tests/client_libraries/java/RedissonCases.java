@@ -1,7 +1,9 @@
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
@@ -9,13 +11,16 @@ import org.redisson.api.BatchOptions;
 import org.redisson.api.RBatch;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
+import org.redisson.api.RMapCache;
 import org.redisson.api.RTopic;
 import org.redisson.api.RedissonClient;
+import org.redisson.api.map.event.EntryExpiredListener;
 import org.redisson.config.Config;
 
-/** Redisson: objects in single keys, batches, topics; and its lock, which is a hash. */
+/** Redisson: objects in single keys, batches, topics; and what is a hash: its lock, and a map whose entries expire. */
 final class RedissonCases {
     private static final String NAME = "Redisson";
+    private static final long WATCHDOG_MS = 1_000;
 
     private interface Operation {
         void run(RedissonClient client, String key) throws Exception;
@@ -23,6 +28,10 @@ final class RedissonCases {
 
     static void run(Suite suite) throws Exception {
         Config config = new Config();
+        // The client extends its locks three times in this time.
+        config.setLockWatchdogTimeout(WATCHDOG_MS);
+        // Seconds between two searches for entries that have expired.
+        config.setMinCleanUpDelay(1);
         config.useSingleServer().setAddress(suite.url());
         RedissonClient client = Redisson.create(config);
         Map<String, Operation> cases = new LinkedHashMap<>();
@@ -33,6 +42,9 @@ final class RedissonCases {
         cases.put("RBatch", RedissonCases::batch);
         cases.put("RTopic", RedissonCases::topic);
         cases.put("RLock", RedissonCases::lock);
+        cases.put("RLock.lock", (redisson, key) -> exclusive(suite, redisson, key));
+        cases.put("RMapCache", RedissonCases::mapCache);
+        cases.put("RMapCache.addListener", RedissonCases::expiredEntry);
         for (Map.Entry<String, Operation> entry : cases.entrySet()) {
             Operation operation = entry.getValue();
             suite.test(NAME, null, entry.getKey(), () -> operation.run(client, suite.key()));
@@ -90,5 +102,53 @@ final class RedissonCases {
         Suite.equal(lock.isLocked(), true);
         lock.unlock();
         Suite.equal(lock.isLocked(), false);
+    }
+
+    /** A lock without a time lasts while its owner lives, and wakes up a thread that waits for it. */
+    private static void exclusive(Suite suite, RedissonClient client, String key) throws Exception {
+        RLock lock = client.getLock(key);
+        lock.lock();
+        lock.lock();
+        // Others try for longer than the lock would last if the client did not extend it.
+        suite.start(() -> Suite.equal(lock.tryLock(WATCHDOG_MS * 3 / 2, TimeUnit.MILLISECONDS), false)).get();
+        CompletableFuture<Void> other = suite.start(() -> {
+            lock.lock();
+            lock.unlock();
+        });
+        Suite.equal(lock.getHoldCount(), 2);
+        lock.unlock();
+        lock.unlock();
+        other.get(5, TimeUnit.SECONDS);
+        Suite.equal(lock.isLocked(), false);
+        lock.lock(WATCHDOG_MS, TimeUnit.MILLISECONDS);
+        suite.start(() -> Suite.equal(lock.tryLock(5, 5, TimeUnit.SECONDS), true)).get();
+        Suite.equal(lock.isHeldByCurrentThread(), false);
+    }
+
+    private static void mapCache(RedissonClient client, String key) throws Exception {
+        RMapCache<String, Integer> map = client.getMapCache(key);
+        map.put("kept", 1);
+        map.put("idle", 3, 1, TimeUnit.HOURS, 1, TimeUnit.SECONDS);
+        map.put("short", 2, 1, TimeUnit.SECONDS);
+        Suite.equal(map.putIfAbsent("short", 4, 1, TimeUnit.HOURS), 2);
+        Suite.equal(map.getAll(Set.of("kept", "short")), Map.of("kept", 1, "short", 2));
+        Suite.equal(map.remainTimeToLive("short") > 0, true);
+        Suite.eventually(() -> Suite.equal(map.containsKey("short"), false));
+        Suite.equal(map.readAllMap(), Map.of("kept", 1));
+        Suite.equal(map.replace("kept", 1, 42), true);
+        map.trySetMaxSize(2);
+        map.put("second", 2);
+        map.put("third", 3);
+        Suite.equal(map.readAllKeySet().size(), 2);
+        map.destroy();
+    }
+
+    private static void expiredEntry(RedissonClient client, String key) throws Exception {
+        RMapCache<String, String> map = client.getMapCache(key);
+        BlockingQueue<String> expired = new LinkedBlockingQueue<>();
+        map.addListener((EntryExpiredListener<String, String>) event -> expired.add(event.getKey() + event.getValue()));
+        map.put("a", "1", 100, TimeUnit.MILLISECONDS);
+        Suite.equal(expired.poll(8, TimeUnit.SECONDS), "a1");
+        map.destroy();
     }
 }

@@ -4,6 +4,7 @@ import django
 from django.conf import settings
 
 from suite import equal, fails
+import cacheops_cases
 
 
 def run(suite):
@@ -17,6 +18,7 @@ def run(suite):
             },
         },
         SESSION_ENGINE="django.contrib.sessions.backends.cache",
+        **cacheops_cases.settings(suite),
     )
     django.setup()
     from django.core.cache import caches

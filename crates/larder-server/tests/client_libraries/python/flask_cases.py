@@ -1,9 +1,11 @@
-"""Flask-Limiter and Flask-Caching in an application."""
+"""Flask-Limiter, Flask-Caching and Flask-Session in an application."""
 
-from flask import Flask
+from flask import Flask, session
 from flask_caching import Cache
 from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
+from flask_session import Session
+from redis import Redis
 
 from suite import equal
 
@@ -23,6 +25,11 @@ def run(suite):
         suite.case("Flask-Caching", "values", lambda: values(cache, suite.key()))
         suite.case("Flask-Caching", "memoize", lambda: memoize(cache))
     suite.survives("Flask-Caching", lambda: use(app, cache))
+
+    visited = with_sessions(suite)
+    suite.case("Flask-Session", "requests", lambda: visits(visited))
+    suite.case("Flask-Session", "storage", lambda: stored_sessions(visited))
+    suite.survives("Flask-Session", lambda: equal(visited.test_client().get("/visit").text, "1"))
 
 
 def limited(suite, strategy, limit):
@@ -83,3 +90,58 @@ def use(app, cache):
     with app.app_context():
         equal(cache.set("survivor", 1), True)
         equal(cache.get("survivor"), 1)
+
+
+def with_sessions(suite):
+    app = Flask("sessions")
+    app.testing = True
+    app.config.update(
+        SESSION_TYPE="redis", SESSION_REDIS=Redis(suite.host, suite.port), SESSION_KEY_PREFIX=suite.key() + ":"
+    )
+    Session(app)
+
+    @app.route("/visit")
+    def visit():
+        session["visits"] = session.get("visits", 0) + 1
+        return str(session["visits"])
+
+    @app.route("/login")
+    def login():
+        session["user"] = {"name": "alice", "roles": ["admin"]}
+        app.session_interface.regenerate(session)
+        return session["user"]["name"]
+
+    @app.route("/logout")
+    def logout():
+        session.clear()
+        return ""
+
+    return app
+
+
+def visits(app):
+    """Each browser has its own session, until it logs out."""
+    first, second = app.test_client(), app.test_client()
+    equal([first.get("/visit").text for _ in range(3)], ["1", "2", "3"])
+    equal(second.get("/visit").text, "1")
+    equal(second.get("/logout").text, "")
+    equal((first.get("/visit").text, second.get("/visit").text), ("4", "1"))
+
+
+def stored_sessions(app):
+    """A login gives the session a new name, and a logout removes it."""
+    server, prefix = app.config["SESSION_REDIS"], app.config["SESSION_KEY_PREFIX"]
+    before = set(server.scan_iter(prefix + "*"))
+
+    def stored():
+        return set(server.scan_iter(prefix + "*")) - before
+
+    client = app.test_client()
+    client.get("/visit")
+    [anonymous] = stored()
+    equal(server.ttl(anonymous) > 86_400, True)
+    equal(client.get("/login").text, "alice")
+    [known] = stored()
+    equal((anonymous == known, client.get("/visit").text), (False, "2"))
+    client.get("/logout")
+    equal(stored(), set())

@@ -11,6 +11,7 @@ class Suite:
         self.url = f"redis://{host}:{port}"
         self._keys = 0
         self._survivors = []
+        self._endings = []
 
     def key(self):
         """A name that no other case uses."""
@@ -26,9 +27,13 @@ class Suite:
             error = f"{type(failure).__name__}: {failure}"
         self._report(client, name, protocol, started, error)
 
-    def survives(self, client, use, protocol=None, name="restart"):
+    def survives(self, client, use, protocol=None, name="restart", seconds=4):
         """Calls `use` now, and again after the restart until it succeeds: a connection that broke may cost an error."""
-        self._survivors.append((client, use, protocol, name))
+        self._survivors.append((client, use, protocol, name, seconds))
+
+    def at_end(self, run):
+        """Calls a function after the last case."""
+        self._endings.append(run)
 
     def finish(self):
         """Restarts the server between two uses of each client."""
@@ -39,8 +44,10 @@ class Suite:
                 print(f"before the restart, {client}: {failure}", file=sys.stderr)
         print(json.dumps({"restart": True}), flush=True)
         assert sys.stdin.readline() == "restarted\n"
-        for client, use, protocol, name in self._survivors:
-            self.case(client, name, lambda: eventually(use), protocol)
+        for client, use, protocol, name, seconds in self._survivors:
+            self.case(client, name, lambda: eventually(use, seconds), protocol)
+        for run in self._endings:
+            run()
 
     def _report(self, client, name, protocol, started, error):
         outcome = {"client": client, "case": name, "ms": round((time.monotonic() - started) * 1000)}
