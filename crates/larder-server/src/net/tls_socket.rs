@@ -78,7 +78,13 @@ impl TlsSocket {
         loop {
             match self.session.reader().read(&mut buffer[length..]) {
                 Ok(0) => self.has_ended = true,
-                Ok(read) => length += read,
+                Ok(read) => {
+                    length += read;
+                    // The end of TLS may follow.
+                    if length < buffer.len() {
+                        continue;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // The stream ends without the end of TLS, as clients do that are closed.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => self.has_ended = true,
