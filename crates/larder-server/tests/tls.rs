@@ -193,15 +193,20 @@ fn what_is_no_tls_is_refused_and_others_go_on() {
     let (_server, address) = start(authority.config());
     let mut other = authority.connect(address);
     assert_eq!(other.call(&["PING"]), pong());
-    for bytes in
-        [&b"PING\r\n"[..], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", &[0; 100], &[0x16, 3, 1, 0xff, 0xff, 1]]
-    {
+    let advice = &b"-ERR this port speaks TLS: use rediss://\r\n"[..];
+    for (bytes, expected) in [
+        (&b"PING\r\n"[..], Some(advice)),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", Some(advice)),
+        (&[0; 100], Some(advice)),
+        (&[0x16, 3, 1, 0xff, 0xff, 1], None),
+    ] {
         let mut stream = tcp(address);
         stream.write_all(bytes).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut reply = Vec::new();
         _ = stream.read_to_end(&mut reply);
         assert!(!reply.starts_with(b"+"), "{}", reply.escape_ascii());
+        assert!(expected.is_none_or(|expected| reply == expected), "{}", reply.escape_ascii());
     }
     // A handshake that never goes on holds nobody up.
     let stuck: Vec<TcpStream> = (0..50).map(|_| tcp(address)).collect();

@@ -15,6 +15,10 @@ use rustls::{ServerConfig, ServerConnection};
 
 /// Bytes that are encrypted at a time: those of a record.
 const RECORD_BYTES: usize = 16 << 10;
+/// The first byte of a client that speaks TLS: that of a record of the handshake.
+const HANDSHAKE: u8 = 22;
+/// What any other client gets, in the plain protocol that it speaks, perhaps.
+const NO_TLS: &[u8] = b"-ERR this port speaks TLS: use rediss://\r\n";
 /// Reads of one turn. One reads some kilobytes at least, if they are there.
 const MAX_READS: usize = 32;
 
@@ -23,6 +27,8 @@ struct Encrypted<'a> {
     stream: &'a TcpStream,
     /// Whether the last read has left nothing.
     is_empty: bool,
+    /// The first byte of the last read.
+    first: Option<u8>,
 }
 
 impl Read for Encrypted<'_> {
@@ -30,6 +36,7 @@ impl Read for Encrypted<'_> {
         let read = self.stream.read(buffer)?;
         // The end of the stream is to be seen by another read.
         self.is_empty = (1..buffer.len()).contains(&read);
+        self.first = buffer[..read].first().copied();
         Ok(read)
     }
 }
@@ -42,6 +49,8 @@ pub(crate) struct TlsSocket {
     has_ended: bool,
     /// Whether the socket may have more to read, although it does not become ready again.
     has_more: bool,
+    /// Whether the client has begun a handshake.
+    has_begun: bool,
 }
 
 impl TlsSocket {
@@ -49,7 +58,7 @@ impl TlsSocket {
     pub(crate) fn new(stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
         let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
         session.set_buffer_limit(Some(4 * RECORD_BYTES));
-        Ok(TlsSocket { stream, session, has_ended: false, has_more: false })
+        Ok(TlsSocket { stream, session, has_ended: false, has_more: false, has_begun: false })
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -103,9 +112,17 @@ impl TlsSocket {
                 return if length > 0 { Ok(length) } else { Err(ErrorKind::WouldBlock.into()) };
             }
             reads += 1;
-            let mut source = Encrypted { stream: &self.stream, is_empty: false };
+            let mut source = Encrypted { stream: &self.stream, is_empty: false, first: None };
             let read = self.session.read_tls(&mut source);
             is_empty = source.is_empty;
+            if let (false, Some(first)) = (self.has_begun, source.first) {
+                if first != HANDSHAKE {
+                    // An alert of TLS would be no help to it.
+                    _ = self.stream.write(NO_TLS);
+                    return Err(io::Error::new(ErrorKind::InvalidData, "the client does not speak TLS"));
+                }
+                self.has_begun = true;
+            }
             match read {
                 Ok(0) if self.session.is_handshaking() => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
@@ -146,9 +163,11 @@ impl TlsSocket {
 
     /// Sends the end of the stream.
     pub(crate) fn shutdown(&mut self) -> io::Result<()> {
-        self.session.send_close_notify();
-        // The client may not read any more.
-        let _ = self.flush();
+        if self.has_begun {
+            self.session.send_close_notify();
+            // The client may not read any more.
+            let _ = self.flush();
+        }
         self.stream.shutdown(Shutdown::Write)
     }
 }
