@@ -9,6 +9,9 @@ use serde_json::json;
 use crate::server_process::ServerProcess;
 use crate::support::{Client, TestServer, encode};
 
+/// Where the version begins, from the end of the file.
+const VERSION_BEFORE_END: usize = 56;
+
 fn with_snapshot(path: &Path) -> Config {
     Config { snapshot: Some(path.to_owned()), threads: Some(2), ..Config::default() }
 }
@@ -202,4 +205,48 @@ fn place_that_cannot_be_written_is_an_error_at_the_start() {
     assert!(matches!(error, ServerError::Snapshot { .. }));
     let expected = format!("cannot write the snapshot {}: ", missing.display());
     assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+/// A file that each version of the format has left: a program that cannot read one of them any more must have another number.
+#[test]
+fn snapshot_of_every_version_is_read() {
+    let (_folder, path) = place();
+    std::fs::write(&path, include_bytes!("formats/snapshot-1")).unwrap();
+    let server = TestServer::with(with_snapshot(&path));
+    let mut client = server.connect();
+    for (request, expected) in [
+        (&["GET", "text"][..], "value"),
+        (&["EXPIRETIME", "text"], "4102444800"),
+        (&["STRLEN", "long"], "5000"),
+        (&["HGET", "hash", "b"], "2"),
+        (&["LINDEX", "list", "2"], "z"),
+        (&["SISMEMBER", "set", "three"], "1"),
+        (&["ZSCORE", "zset", "member"], "1.5"),
+        (&["XLEN", "stream"], "2"),
+        (&["PFCOUNT", "visitors"], "3"),
+    ] {
+        let found = match client.call(request) {
+            Frame::Integer(number) => number.to_string(),
+            reply => text(&reply),
+        };
+        assert_eq!(found, expected, "{request:?}");
+    }
+    let deadline = client.call(&["HEXPIRETIME", "hash", "FIELDS", "1", "a"]);
+    assert_eq!(deadline, Frame::Array(vec![Frame::Integer(4_102_444_800)]));
+    client.call(&["SELECT", "7"]);
+    assert_eq!(text(&client.call(&["GET", "other"])), "database");
+}
+
+/// A snapshot of a version to come is left where it is.
+#[test]
+fn snapshot_of_another_version_stays_and_the_server_starts_empty() {
+    let (_folder, path) = place();
+    let mut bytes = include_bytes!("formats/snapshot-1").to_vec();
+    let at = bytes.len() - VERSION_BEFORE_END;
+    assert_eq!(bytes[at..at + 4], [1, 0, 0, 0], "the place of the version");
+    bytes[at] = 200;
+    std::fs::write(&path, &bytes).unwrap();
+    let server = TestServer::with(with_snapshot(&path));
+    assert_eq!(server.connect().call(&["DBSIZE"]), Frame::Integer(0));
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
 }
