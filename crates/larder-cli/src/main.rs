@@ -13,7 +13,7 @@ mod process;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use commands::{check, copy, export, import, remote, token, up, warm};
-use flags::{Cli, Command, LinksCommand};
+use flags::{Cli, Command, ConfigCommand, LinksCommand};
 use options::option_sources::GivenOptions;
 use options::settings::File;
 use options::wrong_usage::WrongUsage;
@@ -76,7 +76,12 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Purge(flags) => remote::purge(flags, file),
         Command::Warm(flags) => warm::run(flags, file),
         Command::Bench { words } => Err(usage::bench_moved(&words).into()),
-        Command::Config => output::print(settings::REFERENCE),
+        Command::Config { command: None } => output::print(settings::REFERENCE),
+        Command::Config { command: Some(ConfigCommand::Check { file: path }) } => {
+            let path = path.or(cli.config).ok_or_else(|| WrongUsage("name the file to check".to_owned()))?;
+            File::read(Some(&path), GivenOptions::default())?;
+            output::print(&format!("{} is valid\n", path.display()))
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "larder", &mut script);
@@ -104,7 +109,8 @@ impl Command {
             Command::Purge(_) => "purge",
             Command::Warm(_) => "warm",
             Command::Bench { .. } => "bench",
-            Command::Config => "config",
+            Command::Config { command: None } => "config",
+            Command::Config { command: Some(ConfigCommand::Check { .. }) } => "config check",
             Command::Completions { .. } => "completions",
             Command::Man { .. } => "man",
         }

@@ -61,8 +61,11 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
-    /// Print the reference configuration, with every key and its default.
-    Config,
+    /// Print the reference configuration, with every key and its default, or check a file.
+    Config {
+        #[command(subcommand)]
+        command: Option<ConfigCommand>,
+    },
     /// Print the completion script for a shell.
     Completions {
         /// The shell: bash, zsh, fish, elvish or powershell.
@@ -197,6 +200,16 @@ pub(crate) struct ServerFlags {
     pub(crate) options: ServerOptions,
     #[command(flatten)]
     pub(crate) move_in: MoveInFlags,
+}
+
+/// Commands of `larder config`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check a configuration file, and start nothing: every section, key and range.
+    Check {
+        /// The file [default: that of --config].
+        file: Option<PathBuf>,
+    },
 }
 
 /// Flags of `larder server --check` and `--from`.

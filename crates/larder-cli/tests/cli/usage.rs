@@ -558,3 +558,23 @@ fn file_with(text: &str) -> (TempDir, PathBuf) {
     std::fs::write(&file, text).expect("the file can be written");
     (folder, file)
 }
+
+#[test]
+fn config_check_names_what_is_wrong_and_starts_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("larder.toml");
+    let path = file.display().to_string();
+    let check = |text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        run(&mut larder(["config", "check", &path]))
+    };
+    let valid = check("[server]\nmaxclients = 7\n\n[proxy]\norigin = [\"http://127.0.0.1:1\"]\n");
+    assert_eq!((valid.code, valid.stdout), (Some(0), format!("{path} is valid\n")));
+    check("[server]\nmaxclients = 0\n").assert_failure(&format!(
+        "larder config check: {path}: [server]: maxclients is 0; it must be from 1 to 1000000"
+    ));
+    check("[server]\nmax_clients = 7\n").assert_failure(&format!(
+        "larder config check: {path}: [server] max_clients: unknown key; did you mean maxclients?"
+    ));
+    run(&mut larder(["config", "check"])).assert_wrong_usage("larder config check: name the file to check");
+}
