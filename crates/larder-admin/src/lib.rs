@@ -44,6 +44,7 @@
 
 mod history;
 mod moment;
+mod open_files;
 mod parts;
 mod routes;
 mod token;
@@ -55,7 +56,9 @@ pub use parts::purge::{PurgeFuture, Purger, Target, TargetKind};
 pub use parts::registry::{Registry, Source};
 #[cfg(feature = "http")]
 pub use parts::responses::ResponseCache;
-pub use parts::sample::{Figure, Reasons, Sample, State, Tier, TopEntry, TopList, Unit};
+pub use parts::sample::{
+    Figure, HIT_OUTCOMES, MISS_OUTCOMES, Reasons, Sample, State, Tier, TopEntry, TopList, Unit,
+};
 pub use routes::api;
 pub use routes::router::{Admin, router};
 pub use token::{Token, TokenError};

@@ -21,6 +21,7 @@ mod proxy;
 mod replicas;
 mod rules;
 mod service;
+mod stats;
 
 pub use config::Config;
 pub use error::ProxyError;
@@ -28,3 +29,4 @@ pub use origin::origin_error::OriginError;
 pub use proxy::Proxy;
 pub use replicas::ProxyCache;
 pub use rules::config::{GateConfig, RuleBody, RuleConfig, RuleScope, TagConfig, TagField};
+pub use stats::{OriginStats, ProxyStats};

@@ -8,6 +8,7 @@ use crate::gate::{Gate, GateProgress};
 use crate::origin::Origins;
 use crate::replicas::ProxyCache;
 use crate::service::ProxyService;
+use crate::stats::ProxyStats;
 use larder_http::{HttpCache, Profile};
 use larder_tls::{Certificate, Clients, FileError, Files};
 use std::path::Path;
@@ -77,6 +78,21 @@ impl Proxy {
     /// The cache of the proxy.
     pub fn cache(&self) -> &ProxyCache {
         &self.cache
+    }
+
+    /// Its figures, but for those of the cache.
+    pub fn stats(&self) -> ProxyStats {
+        let (responses, server_errors) = self.front.service.response_counts();
+        ProxyStats {
+            origins: self.front.service.origin_stats(),
+            responses,
+            server_errors,
+            certificate_expires: self
+                .front
+                .certificate
+                .as_ref()
+                .and_then(|certificate| certificate.expires()),
+        }
     }
 
     /// Whether the proxy serves HTTPS.

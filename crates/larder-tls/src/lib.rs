@@ -13,9 +13,11 @@
 //! ```
 
 mod files;
+mod validity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::RwLock;
 use rustls::ServerConfig;
@@ -58,7 +60,14 @@ pub struct Certificate {
     files: Files,
     clients: Clients,
     protocols: Vec<Vec<u8>>,
-    current: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Current>,
+}
+
+/// What the files had when they were read.
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    expires: Option<SystemTime>,
 }
 
 impl Certificate {
@@ -69,7 +78,7 @@ impl Certificate {
     /// certificate.
     pub fn load(files: Files, clients: Clients, protocols: &[&[u8]]) -> Result<Self, FileError> {
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|name| name.to_vec()).collect();
-        let current = RwLock::new(Arc::new(read(&files, &clients, &protocols)?));
+        let current = RwLock::new(read(&files, &clients, &protocols)?);
         Ok(Certificate { files, clients, protocols, current })
     }
 
@@ -78,8 +87,8 @@ impl Certificate {
     /// # Errors
     /// As [`load`](Self::load): everything stays what it was.
     pub fn reload(&self) -> Result<(), FileError> {
-        let config = Arc::new(read(&self.files, &self.clients, &self.protocols)?);
-        *self.current.write() = config;
+        let read = read(&self.files, &self.clients, &self.protocols)?;
+        *self.current.write() = read;
         Ok(())
     }
 
@@ -92,13 +101,20 @@ impl Certificate {
     /// The settings of a handshake that begins now.
     #[must_use]
     pub fn current(&self) -> Arc<ServerConfig> {
-        self.current.read().clone()
+        self.current.read().config.clone()
+    }
+
+    /// When the first certificate of the chain to expire does; `None` if none of them can be read.
+    #[must_use]
+    pub fn expires(&self) -> Option<SystemTime> {
+        self.current.read().expires
     }
 }
 
-fn read(files: &Files, clients: &Clients, protocols: &[Vec<u8>]) -> Result<ServerConfig, FileError> {
+fn read(files: &Files, clients: &Clients, protocols: &[Vec<u8>]) -> Result<Current, FileError> {
     let provider = Arc::new(ring::default_provider());
     let certificates = read_certificates(&files.chain)?;
+    let expires = certificates.iter().filter_map(validity::end).min();
     let key = read_key(&files.key)?;
     let verified = |path: &PathBuf| -> Result<_, FileError> {
         let roots = Arc::new(read_roots(path)?);
@@ -122,7 +138,7 @@ fn read(files: &Files, clients: &Clients, protocols: &[Vec<u8>]) -> Result<Serve
     let config = config.with_single_cert(certificates, key);
     let mut config = config.map_err(|error| FileError::new(&files.key, error.to_string()))?;
     config.alpn_protocols = protocols.to_vec();
-    Ok(config)
+    Ok(Current { config: Arc::new(config), expires })
 }
 
 #[cfg(test)]

@@ -79,11 +79,11 @@ mod tests {
     fn causes_are_at_most_the_misses_and_never_fall() {
         let estimates = Estimates::default();
         let all = |first, evicted| [("first", first), ("evicted", evicted)];
-        assert_eq!(causes(&estimates, 5, &all(16, 0)), [5]);
+        assert_eq!(causes(&estimates, 5, &all(16, 0)), [5, 0]);
         assert_eq!(causes(&estimates, 6, &all(16, 16)), [5, 0]);
         assert_eq!(causes(&estimates, 20, &all(16, 16)), [11, 8]);
         assert_eq!(causes(&estimates, 40, &all(16, 16)), [16, 16]);
-        assert_eq!(causes(&estimates, 33, &all(32, 0)), [32], "a restarted part counts from zero");
-        assert_eq!(causes(&estimates, 33, &all(48, 0)), [33]);
+        assert_eq!(causes(&estimates, 33, &all(32, 0)), [32, 0], "a restarted part counts from zero");
+        assert_eq!(causes(&estimates, 33, &all(48, 0)), [33, 0]);
     }
 }

@@ -156,13 +156,19 @@ pub struct Reasons {
     pub counts: Vec<(&'static str, u64)>,
 }
 
+/// The outcomes of lookups that count as hits.
+pub const HIT_OUTCOMES: [&str; 4] = ["hit", "shared", "disk", "stale"];
+
+/// The outcomes of lookups that count as misses.
+pub const MISS_OUTCOMES: [&str; 3] = ["validated", "miss", "collapsed"];
+
 /// One tier of a part. All counts are totals since the start of the part.
 #[derive(Clone, Debug)]
 pub struct Tier {
     /// Its name: `memory`, `redis`, `http`.
     pub name: &'static str,
-    /// Lookups by outcome. `hit`, `shared`, `disk` and `stale` count as hits, `validated`, `miss` and `collapsed` as misses.
-    /// Others, for example `bypass` and `error`, are not included in the hit ratio.
+    /// Lookups by outcome. [`HIT_OUTCOMES`] count as hits, [`MISS_OUTCOMES`] as misses. Others, for example `bypass` and
+    /// `error`, are not included in the hit ratio.
     pub lookups: Vec<(&'static str, u64)>,
     /// Why lookups missed, estimated from a sample of keys; empty if that is not known.
     pub miss_causes: Vec<(&'static str, u64)>,
@@ -199,9 +205,10 @@ impl Tier {
         self
     }
 
-    /// Sets why lookups missed. Causes that did not occur are left out.
+    /// Sets why lookups missed. Causes that did not occur yet are in the metrics from the start, so that a rate sees the first
+    /// occurrence; the other pages leave them out.
     pub fn miss_causes(mut self, causes: impl IntoIterator<Item = (&'static str, u64)>) -> Tier {
-        self.miss_causes = causes.into_iter().filter(|(_, count)| *count > 0).collect();
+        self.miss_causes = causes.into_iter().collect();
         self
     }
 
@@ -236,10 +243,7 @@ impl Tier {
     }
 
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
-        (
-            self.lookups_with(["hit", "shared", "disk", "stale"]),
-            self.lookups_with(["validated", "miss", "collapsed"]),
-        )
+        (self.lookups_with(HIT_OUTCOMES), self.lookups_with(MISS_OUTCOMES))
     }
 
     /// Operations that failed or were not sent to the tier, lookups among them.

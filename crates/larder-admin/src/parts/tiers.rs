@@ -39,10 +39,12 @@ impl Sample {
     #[must_use]
     pub fn with_cache(self, cache: &Cache) -> Sample {
         let stats = cache.stats();
-        let too_heavy = stats.memory.too_heavy;
+        let TierStats { too_heavy, evicted, expired, .. } = stats.memory;
         let coherence = cache.coherence();
         let degradation = degradation(&coherence, stats.redis.as_ref());
-        let mut sample = self.tier(tier("memory", stats.memory));
+        let causes = stats.memory.miss_causes.counts().into_iter();
+        let causes = causes.chain([("unservable", stats.memory.unservable)]);
+        let mut sample = self.tier(tier("memory", stats.memory).miss_causes(causes));
         if let Some(redis) = stats.redis {
             sample = sample.tier(tier("redis", redis));
         }
@@ -80,6 +82,8 @@ impl Sample {
                 too_heavy,
                 "Values that memory did not store, because they weigh more than its capacity.",
             ))
+            .figure(total("evicted", evicted, "Entries evicted to make room."))
+            .figure(total("expired", expired, "Entries removed after their TTL."))
             .figure(total(
                 "stale_answers",
                 stats.stale,
@@ -242,7 +246,6 @@ fn tier(name: &'static str, stats: TierStats) -> Tier {
             ("skipped", stats.skipped),
             ("unreadable", stats.unreadable),
         ])
-        .miss_causes(stats.miss_causes.counts().into_iter().chain([("unservable", stats.unservable)]))
         .latency(stats.latency);
     tier.entries = stats.entries;
     (tier.bytes, tier.capacity_bytes) = (stats.bytes, stats.capacity);

@@ -4,7 +4,9 @@
 //! ```json
 //! {
 //!   "version": 1,
-//!   "server": { "version": "0.1.0", "started_at": 1795000000.0, "uptime_seconds": 12.5 },
+//!   "server": {
+//!     "version": "0.1.0", "started_at": 1795000000.0, "uptime_seconds": 12.5, "open_files": 40, "max_open_files": 1024
+//!   },
 //!   "parts": [ {
 //!     "part": "links", "kind": "cache", "state": "degraded", "restarts": 1, "last_failure": "…",
 //!     "degradations": [ { "name": "redis", "since": 1795000000.0, "seconds": 35.5, "ready": true, "meaning": "…" } ],
@@ -46,6 +48,7 @@ use larder_engine::stats::HistogramSnapshot;
 use serde::Serialize;
 
 use crate::moment::since_1970;
+use crate::open_files::OpenFiles;
 use crate::parts::degradation::Degradation;
 use crate::parts::sample::PartSample;
 use crate::parts::sample::{Figure, Tier, TopEntry};
@@ -71,6 +74,8 @@ struct ServerView {
     /// In seconds since 1970, by the clock of that time: it tells a process from the one before.
     started_at: f64,
     uptime_seconds: f64,
+    #[serde(flatten)]
+    files: Option<OpenFiles>,
 }
 
 #[derive(Serialize)]
@@ -157,7 +162,7 @@ impl<'a> StatsView<'a> {
         let (version, uptime_seconds) = (env!("CARGO_PKG_VERSION"), uptime.as_secs_f64());
         StatsView {
             version: VERSION,
-            server: ServerView { version, started_at, uptime_seconds },
+            server: ServerView { version, started_at, uptime_seconds, files: OpenFiles::now() },
             parts: parts.iter().map(|part| PartView::new(part, purges)).collect(),
         }
     }
@@ -212,7 +217,7 @@ impl<'a> TierView<'a> {
         TierView {
             tier: tier.name,
             lookups: tier.lookups.iter().copied().collect(),
-            miss_causes: tier.miss_causes.iter().copied().collect(),
+            miss_causes: tier.miss_causes.iter().copied().filter(|(_, count)| *count > 0).collect(),
             operations: tier.operations.iter().copied().collect(),
             hit_ratio: tier.hit_ratio(),
             latency: tier.latency.as_ref().map(LatencyView::new),

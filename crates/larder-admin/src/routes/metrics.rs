@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::open_files::OpenFiles;
 use crate::parts::sample::PartSample;
 use crate::parts::sample::{Figure, State, Tier, Unit};
 use crate::routes::health;
@@ -27,6 +28,7 @@ pub(crate) fn exposition(parts: &[PartSample], started: f64) -> String {
     page.line("larder_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     page.family("larder_start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
     page.line("larder_start_time_seconds", &[], started);
+    page.open_files();
     page.parts(parts);
     page.tiers(parts);
     page.figures(parts);
@@ -40,6 +42,15 @@ struct Page {
 }
 
 impl Page {
+    /// With the names that all exporters of processes have.
+    fn open_files(&mut self) {
+        let Some(files) = OpenFiles::now() else { return };
+        self.family("process_open_fds", "gauge", "Open file descriptors of the process.");
+        self.line("process_open_fds", &[], files.open as f64);
+        self.family("process_max_fds", "gauge", "The limit on them.");
+        self.line("process_max_fds", &[], files.limit as f64);
+    }
+
     fn parts(&mut self, parts: &[PartSample]) {
         self.family(
             "larder_part_state",
@@ -267,6 +278,7 @@ mod tests {
             format!("larder_tier_lookups_total{{{name},tier=\"memory\",outcome=\"hit\"}} 9"),
             format!("larder_tier_misses_by_cause_total{{{name},tier=\"memory\",cause=\"first\"}} 1"),
             format!("larder_tier_operations_total{{{name},tier=\"redis\",operation=\"get\"}} 5"),
+            format!("larder_tier_misses_by_cause_total{{{name},tier=\"memory\",cause=\"evicted\"}} 0"),
             format!("larder_tier_entries{{{name},tier=\"memory\"}} 7"),
             format!("larder_tier_bytes{{{name},tier=\"memory\"}} 10"),
             format!("larder_tier_capacity_bytes{{{name},tier=\"memory\"}} 20"),

@@ -2,15 +2,16 @@
 
 use crate::options::settings::{self, AdminPort};
 use crate::output::{print, remark};
+use crate::parts::sources::{certificate_figure, sample_with_health};
 use crate::parts::{runtime, startup_pages};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::service_manager::{PassedSockets, announced};
 use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
-use crate::process::supervisor::Supervisor;
+use crate::process::supervisor::{HealthHandle, Supervisor};
 use anyhow::Result;
-use larder_admin::{Registry, Token};
-use larder_proxy::{Proxy, ProxyCache};
+use larder_admin::{Degradation, Figure, Registry, Sample, Token, Unit};
+use larder_proxy::{OriginStats, Proxy, ProxyCache};
 use tokio::net::TcpListener;
 
 /// Serves until a stop is requested. With a certificate, SIGHUP reads it again and stops nothing. A socket that the service
@@ -61,7 +62,7 @@ pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
         let mut supervisor = Supervisor::new();
         if let Some((listener, hosts)) = admin {
             let registry = Registry::new();
-            register(&registry, &proxy);
+            register(&registry, &proxy, &HealthHandle::running());
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let token = Token::load_or_create(&settings.data)?;
             let pages = admin_port::pages(registry, hosts, Some(token));
@@ -77,15 +78,56 @@ pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
     })
 }
 
-/// Shows the cache of a proxy on the dashboard, and Redis, if it is shared.
-pub(crate) fn register(registry: &Registry, proxy: &Proxy) {
+/// Shows a proxy and its cache on the dashboard, and Redis, if it is shared.
+pub(crate) fn register(registry: &Registry, proxy: &Proxy, health: &HealthHandle) {
+    let (source, health) = (proxy.clone(), health.clone());
+    let start = move || with_proxy(sample_with_health(&health), &source);
     match proxy.cache() {
-        ProxyCache::Alone(responses) => registry.register_http("responses", responses),
+        ProxyCache::Alone(responses) => registry.register_http_from("responses", responses, start),
         ProxyCache::Shared { responses, redis } => {
-            registry.register_http("responses", responses);
+            registry.register_http_from("responses", responses, start);
             registry.register_cache("replicas", redis);
         }
     }
+}
+
+/// Adds what a proxy tells of its origins, its responses and its certificate.
+fn with_proxy(mut sample: Sample, proxy: &Proxy) -> Sample {
+    let stats = proxy.stats();
+    let down = stats.origins.iter().filter(|origin| origin.down_for.is_some()).count();
+    let failures = stats.origins.iter().map(|origin| origin.failures).sum();
+    let current = |name, value: usize, help| Figure::current(name, Unit::Count, value as f64, help);
+    let total = |name, value, help| Figure::total(name, Unit::Count, value, help);
+    sample.degradations.extend(lacking_origin(&stats.origins));
+    sample.figures.extend(stats.certificate_expires.map(certificate_figure));
+    sample
+        .figure(current("origins", stats.origins.len(), "Origins of the proxy."))
+        .figure(current("origins_down", down, "Origins whose last three requests got no response."))
+        .figure(total(
+            "origin_failures",
+            failures,
+            "Requests that got no response by the fault of an origin.",
+        ))
+        .figure(total("responses", stats.responses, "Responses of the proxy to its clients."))
+        .figure(total(
+            "server_error_responses",
+            stats.server_errors,
+            "Those whose status is 500 or above, from an origin or for want of one.",
+        ))
+}
+
+/// What a proxy lacks if origins do not answer.
+fn lacking_origin(origins: &[OriginStats]) -> Option<Degradation> {
+    let down: Vec<&OriginStats> = origins.iter().filter(|origin| origin.down_for.is_some()).collect();
+    let lasting = down.iter().filter_map(|origin| origin.down_for).max()?;
+    let urls: Vec<&str> = down.iter().map(|origin| &*origin.url).collect();
+    let verb = if down.len() == 1 { "does" } else { "do" };
+    let consequence = match down.len() == origins.len() {
+        true => "stored responses are served, and other requests get 502 or 504",
+        false => "the other origins get its requests",
+    };
+    let meaning = format!("{} {verb} not answer: {consequence}", urls.join(", "));
+    Some(Degradation::new("origin", meaning).lasting(lasting))
 }
 
 /// Reads the certificate again, if there is one.

@@ -4,9 +4,9 @@ use crate::process::supervisor::{HealthHandle, State};
 use larder_admin::{Degradation, Figure, Registry, Sample, Tier, Unit};
 use larder_http::TopKey;
 use larder_links::{Links, StoreError, StoreHealth};
-use larder_server::{Server, StatsHandle};
+use larder_server::{CertificateHandle, Server, StatsHandle};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long refused connections are shown.
 const REFUSALS_SHOWN: Duration = Duration::from_secs(30);
@@ -55,7 +55,8 @@ pub(crate) fn register_links(registry: &Registry, links: &Links, health: &Health
 pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health: &HealthHandle) {
     let (handle, refusals) = (health.clone(), Refusals::default());
     registry.register("server", "server", move || {
-        let stats = current.handle().snapshot();
+        let (stats, certificate) = current.get();
+        let stats = stats.snapshot();
         let memory = Tier::new("memory")
             .lookups([("hit", stats.hits), ("miss", stats.misses)])
             .miss_causes(stats.miss_causes.counts())
@@ -65,6 +66,7 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
             .bytes(stats.memory_used_bytes, stats.memory_capacity_bytes);
         let mut sample = sample_with_health(&handle);
         sample.degradations.extend(refusals.lacking_connections(stats.connections_rejected));
+        sample.figures.extend(certificate.and_then(|handle| handle.expires()).map(certificate_figure));
         sample
             .tier(memory)
             .top("keys", shown(&stats.top_keys))
@@ -79,6 +81,18 @@ pub(crate) fn register_server(registry: &Registry, current: CurrentStats, health
                 Unit::Count,
                 stats.errors,
                 "Commands that failed with an error.",
+            ))
+            .figure(Figure::total(
+                "rejected_connections",
+                Unit::Count,
+                stats.connections_rejected,
+                "Connections refused because maxclients was reached.",
+            ))
+            .figure(Figure::total(
+                "out_of_memory_errors",
+                Unit::Count,
+                stats.out_of_memory,
+                "Commands refused because the memory limit was reached and nothing could be evicted.",
             ))
             .figure(Figure::total("evicted", Unit::Count, stats.evicted, "Entries evicted to make room."))
             .figure(Figure::total("expired", Unit::Count, stats.expired, "Entries removed after their TTL."))
@@ -129,8 +143,22 @@ fn shown(keys: &[TopKey]) -> impl Iterator<Item = (String, u64, u64)> {
     keys.iter().map(|top| (String::from_utf8_lossy(&top.key).into_owned(), top.count, top.error))
 }
 
+/// For how long a certificate is still valid.
+pub(super) fn certificate_figure(expires: SystemTime) -> Figure {
+    let seconds = match expires.duration_since(SystemTime::now()) {
+        Ok(left) => left.as_secs_f64(),
+        Err(ago) => -ago.duration().as_secs_f64(),
+    };
+    Figure::current(
+        "certificate_remaining",
+        Unit::Seconds,
+        seconds,
+        "Time until the first certificate of the chain expires, negative afterwards.",
+    )
+}
+
 /// A sample with the state and the restarts of a part.
-fn sample_with_health(health: &HealthHandle) -> Sample {
+pub(super) fn sample_with_health(health: &HealthHandle) -> Sample {
     let health = health.get();
     let state = match health.state {
         State::Running => larder_admin::State::Running,
@@ -140,20 +168,26 @@ fn sample_with_health(health: &HealthHandle) -> Sample {
     Sample { state, restarts: health.restarts, last_failure: health.last_failure, ..Sample::running() }
 }
 
-/// The statistics of the current cache server. Each restart creates a new server.
+/// The statistics and the certificate of the current cache server. Each restart creates a new server.
 #[derive(Clone)]
-pub(crate) struct CurrentStats(Arc<Mutex<StatsHandle>>);
+pub(crate) struct CurrentStats(Arc<Mutex<Handles>>);
+
+type Handles = (StatsHandle, Option<CertificateHandle>);
 
 impl CurrentStats {
     pub(crate) fn new(server: &Server) -> Self {
-        CurrentStats(Arc::new(Mutex::new(server.stats_handle())))
+        CurrentStats(Arc::new(Mutex::new(handles(server))))
     }
 
     pub(crate) fn replace(&self, server: &Server) {
-        *self.0.lock().expect("nothing panics under this lock") = server.stats_handle();
+        *self.0.lock().expect("nothing panics under this lock") = handles(server);
     }
 
-    fn handle(&self) -> StatsHandle {
+    fn get(&self) -> Handles {
         self.0.lock().expect("nothing panics under this lock").clone()
     }
+}
+
+fn handles(server: &Server) -> Handles {
+    (server.stats_handle(), server.certificate_handle())
 }

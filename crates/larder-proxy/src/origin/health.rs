@@ -1,4 +1,4 @@
-//! Which of the origins gets a request: each in turn, without those that do not answer.
+//! Which of the origins gets a request: each in turn, without those that do not answer; and how often they failed.
 //!
 //! ```text
 //! in ── three failures in a row ──► out, for 1 s ── time is over ──► one request probes it
@@ -25,12 +25,16 @@ pub(super) struct Health {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
+    /// In a row.
     failures: u32,
+    /// Since the start.
+    total: u64,
     out: Option<Out>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Out {
+    since: Instant,
     until: Instant,
     pause: Duration,
 }
@@ -77,6 +81,7 @@ impl Health {
     pub(super) fn failed(&self, origin: usize, now: Instant) -> (u32, Option<Duration>) {
         let state = &mut self.origins.lock()[origin];
         state.failures = state.failures.saturating_add(1);
+        state.total += 1;
         match &mut state.out {
             Some(out) => {
                 out.pause = (out.pause * 2).min(LONGEST_PAUSE);
@@ -84,11 +89,17 @@ impl Health {
                 (state.failures, None)
             }
             None if state.failures >= FAILURES => {
-                state.out = Some(Out { until: now + FIRST_PAUSE, pause: FIRST_PAUSE });
+                state.out = Some(Out { since: now, until: now + FIRST_PAUSE, pause: FIRST_PAUSE });
                 (state.failures, Some(FIRST_PAUSE))
             }
             None => (state.failures, None),
         }
+    }
+
+    /// How often each origin failed since the start, and for how long it has been out, if it is.
+    pub(super) fn figures(&self, now: Instant) -> Vec<(u64, Option<Duration>)> {
+        let down_for = |out: Out| now.saturating_duration_since(out.since);
+        self.origins.lock().iter().map(|state| (state.total, state.out.map(down_for))).collect()
     }
 }
 
@@ -113,6 +124,7 @@ mod tests {
         assert_eq!(health.failed(0, now), (2, None));
         assert_eq!(health.failed(0, now), (3, Some(SECOND)));
         assert_eq!((health.order(now), health.order(now)), (vec![1], vec![1]));
+        assert_eq!(health.figures(now + SECOND), [(3, Some(SECOND)), (0, None)]);
         // One request probes it, and has the other one to go on to.
         let later = now + SECOND;
         assert_eq!((health.order(later), health.order(later)), (vec![0, 1], vec![1]));
@@ -120,6 +132,7 @@ mod tests {
         assert_eq!(health.order(later + SECOND), [1]);
         assert_eq!(health.order(later + 2 * SECOND), [0, 1]);
         assert!(health.succeeded(0) && !health.succeeded(0));
+        assert_eq!(health.figures(later)[0], (4, None));
         assert_eq!(health.order(now).len(), 2);
     }
 

@@ -11,6 +11,7 @@ use crate::origin::origin_error::OriginError;
 use crate::origin::request_body::RequestBody;
 use crate::origin::response_body::OriginBody;
 use crate::origin::tls::OriginTls;
+use crate::stats::OriginStats;
 use http::header::UPGRADE;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -68,6 +69,17 @@ impl Origins {
     /// The host of a request that names none.
     pub(crate) fn default_host(&self) -> &Authority {
         &self.0.origins[0].url.authority
+    }
+
+    /// How often each of them failed, and which do not answer.
+    pub(crate) fn stats(&self) -> Vec<OriginStats> {
+        let figures = self.0.health.figures(Instant::now());
+        let stats = |(origin, (failures, down_for)): (&Origin, _)| OriginStats {
+            url: origin.url.to_string(),
+            failures,
+            down_for,
+        };
+        self.0.origins.iter().zip(figures).map(stats).collect()
     }
 }
 

@@ -22,9 +22,11 @@ use crate::origin::request_body::RequestBody;
 use crate::replicas::ProxyCache;
 use crate::rules::{Rule, Rules};
 use crate::service::ruled_origins::RuledOrigins;
+use crate::stats::OriginStats;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
+use larder_engine::stats::Counter;
 use larder_http::{BodyRule, BodyRules, HttpCacheService};
 use std::sync::Arc;
 use tower_layer::Layer;
@@ -41,6 +43,9 @@ struct Shared {
     graphql: HttpCacheService<RuledOrigins, BodyRules>,
     origins: RuledOrigins,
     rules: Rules,
+    responses: Counter,
+    /// Those whose status is 500 or above.
+    server_errors: Counter,
 }
 
 /// Where a request goes.
@@ -66,14 +71,38 @@ impl ProxyService {
             .graphql_paths()
             .fold(BodyRules::new(), |body_rules, path| body_rules.route(path, BodyRule::graphql()));
         let graphql = cache.layer().body_rules(body_rules).layer(origins.clone());
-        ProxyService(Arc::new(Shared { cached, graphql, origins, rules }))
+        let (responses, server_errors) = (Counter::new(), Counter::new());
+        ProxyService(Arc::new(Shared { cached, graphql, origins, rules, responses, server_errors }))
     }
 
-    /// The response to a request.
+    /// The response to a request, which is counted.
     ///
     /// # Cancel safety
     /// A dropped call leaves what the cache does for other clients.
     pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &ClientConnection,
+    ) -> Response<ProxyBody> {
+        let response = self.response(request, connection).await;
+        self.0.responses.add(1);
+        if response.status().is_server_error() {
+            self.0.server_errors.add(1);
+        }
+        response
+    }
+
+    /// The responses that clients got, and those of them that are server errors.
+    pub(crate) fn response_counts(&self) -> (u64, u64) {
+        (self.0.responses.get(), self.0.server_errors.get())
+    }
+
+    /// How often each origin failed, and which do not answer.
+    pub(crate) fn origin_stats(&self) -> Vec<OriginStats> {
+        self.0.origins.unruled.stats()
+    }
+
+    async fn response(
         &self,
         request: Request<Incoming>,
         connection: &ClientConnection,

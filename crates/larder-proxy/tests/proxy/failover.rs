@@ -71,6 +71,12 @@ async fn one_of_several_that_are_all_gone_is_tried() {
     for _ in 0..8 {
         assert!(proxy.get("/").await.starts_with("HTTP/1.1 502 "));
     }
+    let stats = proxy.proxy.stats();
+    assert_eq!((stats.responses, stats.server_errors), (8, 8));
+    assert!(
+        stats.origins.iter().all(|origin| origin.failures >= 3 && origin.down_for.is_some()),
+        "{stats:?}"
+    );
 }
 
 #[tokio::test]

@@ -199,6 +199,16 @@ impl CertificateHandle {
         }
         Ok(())
     }
+
+    /// When the certificate expires; `None` if that cannot be read.
+    #[must_use]
+    pub fn expires(&self) -> Option<std::time::SystemTime> {
+        #[cfg(feature = "tls")]
+        if let Some(certificate) = &self.state.certificate {
+            return certificate.expires();
+        }
+        None
+    }
 }
 
 impl std::fmt::Debug for CertificateHandle {

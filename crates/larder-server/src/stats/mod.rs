@@ -197,6 +197,11 @@ impl Stats {
         self.error_prefixes.lock().clone()
     }
 
+    /// The number of error replies with this prefix, since the last [`reset`](Self::reset).
+    fn errors_of(&self, prefix: &str) -> u64 {
+        self.error_prefixes.lock().get(prefix).copied().unwrap_or(0)
+    }
+
     fn latency(&self) -> HistogramSnapshot {
         let mut all = Histogram::new().snapshot();
         self.threads.iter().for_each(|thread| all.merge(&thread.latency.snapshot()));
@@ -258,7 +263,8 @@ impl Stats {
     }
 }
 
-/// A snapshot of a server's statistics. Counters never decrease, not even by `CONFIG RESETSTAT`.
+/// A snapshot of a server's statistics. Counters never decrease, not even by `CONFIG RESETSTAT`, but for
+/// [`out_of_memory`](Self::out_of_memory).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerStats {
@@ -276,6 +282,9 @@ pub struct ServerStats {
     pub commands: u64,
     /// Commands whose reply was an error.
     pub errors: u64,
+    /// Commands that were refused because the memory limit was reached and nothing could be evicted, since the start or the
+    /// last `CONFIG RESETSTAT`.
+    pub out_of_memory: u64,
     /// Keys that a read command found.
     pub hits: u64,
     /// Keys that a read command did not find.
@@ -322,6 +331,7 @@ impl StatsHandle {
             panics: stats.panics.get(),
             commands: total.commands,
             errors: total.errors,
+            out_of_memory: stats.errors_of("OOM"),
             hits: total.hits,
             misses: total.misses,
             top_keys: stats.top_keys(),

@@ -96,7 +96,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
     CrateLayers {
         name: "larder-proxy",
         layers: &[
-            ("errors", &["error"]),
+            ("errors", &["error", "stats"]),
             ("fields", &["fields"]),
             ("rules", &["rules"]),
             ("options", &["config"]),
@@ -141,7 +141,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
     CrateLayers {
         name: "larder-admin",
         layers: &[
-            ("basics", &["moment", "token", "unwind"]),
+            ("basics", &["moment", "open_files", "token", "unwind"]),
             ("parts", &["parts"]),
             ("history", &["history"]),
             ("routes", &["routes"]),

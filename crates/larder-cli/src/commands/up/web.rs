@@ -103,7 +103,7 @@ impl Web {
                 sources::register_links(registry, links, health);
                 explainers::of_links(registry, links);
             }
-            Web::Proxy { proxy, .. } => proxy::register(registry, proxy),
+            Web::Proxy { proxy, .. } => proxy::register(registry, proxy, health),
         }
     }
 
