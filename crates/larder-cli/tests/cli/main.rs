@@ -23,6 +23,7 @@
 //! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
 //! | the same and `larder warm` with `larder proxy` | `proxy` |
+//! | the alerting rules, with Debian's Prometheus | `prometheus` |
 //! | the metrics, and the Grafana dashboard | `metrics` |
 //!
 //! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
@@ -44,6 +45,7 @@ mod metrics;
 mod output;
 mod pages;
 mod process;
+mod prometheus;
 mod proxy;
 mod proxy_disk;
 mod redis_tools;
