@@ -14,6 +14,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
     ("chromium", "chromium"),
+    ("prometheus", "prometheus"),
     ("promtool", "prometheus"),
     ("nginx", "nginx-light"),
     ("varnishd", "varnish"),

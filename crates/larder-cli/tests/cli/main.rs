@@ -23,14 +23,14 @@
 //! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
 //! | the same and `larder warm` with `larder proxy` | `proxy` |
-//! | the alerting rules, with Debian's Prometheus | `prometheus` |
-//! | the metrics, and the Grafana dashboard | `metrics` |
+//! | the alerting rules and the Grafana dashboard, with Debian's Prometheus | `prometheus` |
 //!
-//! `process`, `http`, `resp`, `shortener` and `dashboard` are helpers.
+//! `process`, `http`, `resp`, `shortener`, `dashboard` and `certificate` are helpers.
 
 mod access;
 mod admin_port;
 mod browsers;
+mod certificate;
 mod check;
 mod copying;
 mod crash;
@@ -41,7 +41,6 @@ mod import;
 mod lifecycle;
 mod load;
 mod memory;
-mod metrics;
 mod output;
 mod pages;
 mod process;

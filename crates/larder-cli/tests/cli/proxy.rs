@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A web service that counts its requests. Its pages are fresh for a minute and have the tag `page`, but for `/cart`, which sets a
 /// cookie. It answers each condition with a 304.
-struct Origin {
+pub(crate) struct Origin {
     address: SocketAddr,
     requests: Arc<AtomicUsize>,
 }
 
 impl Origin {
-    fn start() -> Origin {
+    pub(crate) fn start() -> Origin {
         let listener = TcpListener::bind(FREE).unwrap();
         let (address, requests) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
         let counted = requests.clone();
@@ -53,14 +53,14 @@ impl Origin {
     }
 }
 
-struct Proxy {
+pub(crate) struct Proxy {
     process: Process,
-    http: SocketAddr,
-    admin: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 impl Proxy {
-    fn start(origin: &Origin, data: &Path, flags: &[&str]) -> Proxy {
+    pub(crate) fn start(origin: &Origin, data: &Path, flags: &[&str]) -> Proxy {
         let mut command = larder(["proxy", "--listen", FREE, "--admin", FREE, "--data"]);
         command.arg(data).args(["--origin", &format!("http://{}", origin.address)]).args(flags);
         let mut process = Process::start(&mut command);
@@ -80,7 +80,7 @@ impl Proxy {
         run(&mut command)
     }
 
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.process.running().terminate();
         self.process.end().assert_clean_stop();
     }

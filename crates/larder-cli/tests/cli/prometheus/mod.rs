@@ -1,4 +1,6 @@
-//! The alerting rules with Debian's Prometheus.
+//! The metrics with Debian's Prometheus: the alerting rules, and the Grafana dashboard that draws them.
+
+mod live;
 
 use crate::process::run;
 use larder_testkit::program;
