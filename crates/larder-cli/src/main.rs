@@ -55,8 +55,8 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Up(flags) => up::run(file.up(*flags)?),
         Command::Server(mut flags) => {
             let move_in = std::mem::take(&mut flags.move_in);
-            match &move_in.check {
-                Some(url) => check::run(&RedisSource::new("--check", url, &move_in)?),
+            match RedisSource::to_check(&move_in)? {
+                Some(source) => check::run(&source),
                 None => parts::run_server(file.server(flags)?, RedisSource::to_copy(&move_in)?),
             }
         }
@@ -72,6 +72,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Links { command: Some(LinksCommand::Token(command)), .. } => token::run(command, file),
         Command::Proxy(flags) => parts::proxy::run(file.proxy(*flags)?),
         Command::Stats(flags) => remote::stats(flags, file),
+        Command::Doctor(flags) => remote::doctor(flags, file),
         Command::Explain(flags) => remote::explain(flags, file),
         Command::Purge(flags) => remote::purge(flags, file),
         Command::Warm(flags) => warm::run(flags, file),
@@ -105,6 +106,7 @@ impl Command {
             Command::Links { command: Some(LinksCommand::Token(_)), .. } => "links token",
             Command::Proxy(_) => "proxy",
             Command::Stats(_) => "stats",
+            Command::Doctor(_) => "doctor",
             Command::Explain(_) => "explain",
             Command::Purge(_) => "purge",
             Command::Warm(_) => "warm",

@@ -1,27 +1,21 @@
 //! `larder server --check`: which commands a running Redis has executed, and which of them the cache server lacks.
 
+use crate::commands::ask_redis::AskedRedis;
 use crate::output::print;
 use crate::parts::redis_source::RedisSource;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use larder_server::commands;
 use larder_terminal::{Table, grouped};
 
 pub(crate) fn run(source: &RedisSource) -> Result<()> {
-    let (server, statistics) = ask(source)?;
+    let mut redis = AskedRedis::connect(source)?;
+    let (server, statistics) = (redis.info("server")?, redis.info("commandstats")?);
     let report = Report::new(&server, &statistics);
     print(&report.text())?;
     match report.missing() {
         missing if missing.is_empty() => Ok(()),
         missing => bail!("missing here: {}", missing.join(", ")),
     }
-}
-
-/// The sections `server` and `commandstats` of `INFO`.
-fn ask(source: &RedisSource) -> Result<(String, String)> {
-    let failed = |error: redis::RedisError| anyhow!("cannot ask {}: {error}", source.address());
-    let mut connection = source.connect().map_err(failed)?;
-    let mut section = |name: &str| redis::cmd("INFO").arg(name).query(&mut connection).map_err(failed);
-    Ok((section("server")?, section("commandstats")?))
 }
 
 /// How the cache server has a command.

@@ -1,5 +1,6 @@
 //! The commands, but for those that start one part alone.
 
+mod ask_redis;
 pub(crate) mod check;
 pub(crate) mod copy;
 pub(crate) mod export;

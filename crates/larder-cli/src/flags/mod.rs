@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Proxy(Box<ProxyFlags>),
     /// Print the figures of a running Larder.
     Stats(StatsFlags),
+    /// Say what looks wrong in a running Larder, and what to do about it.
+    Doctor(DoctorFlags),
     /// Explain what a running Larder would do with a key or a URL now. It changes nothing.
     Explain(ExplainFlags),
     /// Purge a part of a running Larder.
@@ -119,6 +121,27 @@ pub(crate) struct StatsFlags {
     #[command(flatten)]
     pub(crate) admin: AdminFlag,
     /// Print JSON, in the shape of /api/stats.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorFlags {
+    #[command(flatten)]
+    pub(crate) admin: AdminFlag,
+    /// How long to watch what happens, in seconds; 0 for all that happened since the start.
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = whole_number(0..=3_600u64))]
+    pub(crate) seconds: u64,
+    /// Also ask this Redis whether it is fit for caches, as redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH.
+    #[arg(long, env = "LARDER_DOCTOR_REDIS", value_name = "URL", hide_env_values = true)]
+    pub(crate) redis: Option<String>,
+    /// Its password. Prefer the variable: other users can see flags.
+    #[arg(long, env = "LARDER_DOCTOR_REDIS_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    pub(crate) redis_password: Option<String>,
+    /// A file with its password.
+    #[arg(long, env = "LARDER_DOCTOR_REDIS_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) redis_password_file: Option<PathBuf>,
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -22,6 +22,7 @@
 //! | the pages in a real browser | `pages` |
 //! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
+//! | `larder doctor` | `doctor` |
 //! | the same and `larder warm` with `larder proxy` | `proxy` |
 //! | the alerting rules and the Grafana dashboard, with Debian's Prometheus | `prometheus` |
 //!
@@ -36,6 +37,7 @@ mod copying;
 mod crash;
 mod dashboard;
 mod descriptors;
+mod doctor;
 mod http;
 mod import;
 mod lifecycle;

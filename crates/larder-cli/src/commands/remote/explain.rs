@@ -1,7 +1,7 @@
 //! `larder explain`: what the parts of a running Larder would do with a key or a URL, and why.
 
 use super::client::AdminClient;
-use super::printable;
+use super::shown::printable;
 use crate::commands::up::percent_encode;
 use crate::flags::ExplainFlags;
 use crate::options::settings::File;

@@ -1,7 +1,7 @@
 //! `larder stats`: the figures of a running Larder, as a table or as JSON.
 
 use super::client::AdminClient;
-use super::printable;
+use super::shown::{bytes, duration, percent, printable, span};
 use crate::flags::StatsFlags;
 use crate::options::settings::File;
 use crate::output::print;
@@ -95,7 +95,7 @@ fn row(part: &str, tier: &Value) -> [String; 7] {
     };
     [
         format!("{part}, {}", tier["tier"].as_str().unwrap_or_default()),
-        tier["hit_ratio"].as_f64().map_or("–".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0)),
+        tier["hit_ratio"].as_f64().map_or("–".to_owned(), percent),
         count(sum(&tier["lookups"])),
         count(sum(&tier["operations"])),
         match tier["latency"]["count"].as_u64() {
@@ -109,32 +109,6 @@ fn row(part: &str, tier: &Value) -> [String; 7] {
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
-}
-
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.1} µs", s * 1e6),
-    }
-}
-
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 30 => format!("{:.2} GiB", b as f64 / f64::from(1 << 30)),
-        b if b >= 1 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
-        b => format!("{:.1} KiB", b as f64 / 1024.0),
-    }
-}
-
-fn span(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
-        (0, hours, minutes) => format!("{hours} h {minutes} min"),
-        (days, hours, _) => format!("{days} d {hours} h"),
-    }
 }
 
 #[cfg(test)]
