@@ -16,6 +16,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("prometheus", "prometheus"),
     ("promtool", "prometheus"),
+    ("tmux", "tmux"),
     ("nginx", "nginx-light"),
     ("varnishd", "varnish"),
     ("apache2", "apache2"),

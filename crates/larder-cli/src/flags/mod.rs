@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Proxy(Box<ProxyFlags>),
     /// Print the figures of a running Larder.
     Stats(StatsFlags),
+    /// Watch the figures of a running Larder in the terminal.
+    Top(TopFlags),
     /// Say what looks wrong in a running Larder, and what to do about it.
     Doctor(DoctorFlags),
     /// Explain what a running Larder would do with a key or a URL now. It changes nothing.
@@ -123,6 +125,15 @@ pub(crate) struct StatsFlags {
     /// Print JSON, in the shape of /api/stats.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopFlags {
+    #[command(flatten)]
+    pub(crate) admin: AdminFlag,
+    /// The seconds between two looks.
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = whole_number(1..=3_600u64))]
+    pub(crate) interval: u64,
 }
 
 #[derive(Debug, Args)]

@@ -22,6 +22,7 @@
 //! | the pages in a real browser | `pages` |
 //! | `--admin` of one part | `admin_port` |
 //! | `larder stats` and `larder purge` | `remote` |
+//! | `larder top` in tmux | `top` |
 //! | `larder doctor` | `doctor` |
 //! | the same and `larder warm` with `larder proxy` | `proxy` |
 //! | the alerting rules and the Grafana dashboard, with Debian's Prometheus | `prometheus` |
@@ -57,4 +58,5 @@ mod shortener;
 mod stranger;
 mod tiers;
 mod tokens;
+mod top;
 mod usage;
