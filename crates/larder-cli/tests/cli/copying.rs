@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 
 /// Keys that are there before the copy begins.
-const KEYS: u64 = 20_000;
+const KEYS: u64 = 10_000;
 
 /// The databases that are written to.
 const DATABASES: [u8; 2] = [0, 3];
