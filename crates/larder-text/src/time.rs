@@ -17,22 +17,25 @@ const SECOND: u64 = 1_000_000_000;
 /// assert_eq!(parse_time("0"), Some(Duration::ZERO));
 /// assert_eq!(parse_time("30"), None);
 /// ```
-pub fn parse_time(text: &str) -> Option<Duration> {
-    let number = Decimal::parse(text)?;
-    let unit = match number.unit {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => SECOND,
-        "m" | "min" => 60 * SECOND,
-        "h" => 3_600 * SECOND,
-        "d" => 86_400 * SECOND,
-        "" if number.times(1) == Some(0) && !number.has_fraction() => 1,
+pub const fn parse_time(text: &str) -> Option<Duration> {
+    let Some(number) = Decimal::parse(text) else { return None };
+    let unit = match number.unit.as_bytes() {
+        b"ns" => 1,
+        b"us" => 1_000,
+        b"ms" => 1_000_000,
+        b"s" => SECOND,
+        b"m" | b"min" => 60 * SECOND,
+        b"h" => 3_600 * SECOND,
+        b"d" => 86_400 * SECOND,
+        b"" if matches!(number.times(1), Some(0)) && !number.has_fraction() => 1,
         _ => return None,
     };
-    let nanos = number.times(unit)?;
-    let seconds = u64::try_from(nanos / u128::from(SECOND)).ok()?;
-    Some(Duration::new(seconds, (nanos % u128::from(SECOND)) as u32))
+    let Some(nanos) = number.times(unit) else { return None };
+    let seconds = nanos / SECOND as u128;
+    if seconds > u64::MAX as u128 {
+        return None;
+    }
+    Some(Duration::new(seconds as u64, (nanos % SECOND as u128) as u32))
 }
 
 #[cfg(test)]
