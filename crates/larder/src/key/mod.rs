@@ -143,7 +143,9 @@ macro_rules! tuple_keys {
     )*};
 }
 
-tuple_keys!((A, B)(A, B, C)(A, B, C, D));
+tuple_keys!((A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E)(A, B, C, D, E, F)(A, B, C, D, E, F, G)(
+    A, B, C, D, E, F, G, H
+));
 
 fn push_escaped(part: &KeyBuf, out: &mut KeyBuf) {
     for byte in part.as_bytes() {
@@ -169,6 +171,13 @@ owned_keys!(&K, Box<K>, std::sync::Arc<K>);
 impl<K: CacheKey + ToOwned + ?Sized> CacheKey for std::borrow::Cow<'_, K> {
     fn write_key(&self, out: &mut KeyBuf) {
         (**self).write_key(out);
+    }
+}
+
+/// The same bytes.
+impl CacheKey for KeyBuf {
+    fn write_key(&self, out: &mut KeyBuf) {
+        out.push(self.as_bytes());
     }
 }
 
