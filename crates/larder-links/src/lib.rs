@@ -67,6 +67,8 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../../docs/options.md")]
     struct Options;
+    #[doc = include_str!("../../../docs/cached.md")]
+    struct Cached;
     #[doc = include_str!("../../../docs/scale.md")]
     struct Scale;
     #[doc = include_str!("../../../docs/connections.md")]

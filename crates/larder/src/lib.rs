@@ -42,7 +42,7 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `derive` | yes | the derives `CacheKey` and `Schema` |
+//! | `derive` | yes | the derives `CacheKey` and `Schema`, and the attribute [`macro@cached`] for functions |
 //! | `json` | no | `Format::Json` |
 //! | `messagepack` | no | `Format::MessagePack` |
 //! | `tls` | no | `rediss://` addresses and `RedisTls`; the program installs a crypto provider of rustls |
@@ -71,6 +71,8 @@ pub use fetch::{BulkLease, BulkLeased, BulkOutcome, Fetch, FetchFuture, FetchMul
 pub use handle::builder::Builder;
 pub use handle::builder::options::BuilderOption;
 pub use handle::cache::Cache;
+#[doc(hidden)]
+pub use handle::cached_fn;
 pub use handle::local::LocalCache;
 pub use key::{CacheKey, KeyBuf};
 #[doc(no_inline)]
@@ -106,4 +108,4 @@ pub use view::raw::{Counters, RawView};
 pub use view::{EntryInspection, Inspection, ReadView, Update, Updated, View, WriteOptions};
 
 #[cfg(feature = "derive")]
-pub use larder_derive::{CacheKey, Schema};
+pub use larder_derive::{CacheKey, Schema, cached};

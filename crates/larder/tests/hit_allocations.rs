@@ -37,6 +37,11 @@ async fn allocations<T>(hit: impl Future<Output = T>) -> u64 {
     ALLOCATIONS.get() - before
 }
 
+#[larder::cached(view = "f", key = (id, name), tags = ["{id}"], ttl = "5m")]
+async fn function(cache: &Cache, texts: &[String], id: u64, name: &str) -> std::io::Result<String> {
+    Ok(format!("{id} {name} {texts:?}"))
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn hit_in_memory_allocates_nothing() {
     let builder = || Cache::builder("test").ttl(Duration::from_secs(60));
@@ -66,6 +71,10 @@ async fn hit_in_memory_allocates_nothing() {
         assert_eq!(allocations(fetched).await, 0, "{what}: fetch by text");
         assert_eq!(allocations(texts.read(key)).await, 0, "{what}: read");
         assert_eq!(allocations(texts.exist(key)).await, 0, "{what}: exist");
+        let lent = vec!["cloned for a loader".to_owned()];
+        function(&cache, &lent, 7, "name").await.expect("loads");
+        let called = function(&cache, &lent, 7, "name");
+        assert_eq!(allocations(called).await, 0, "{what}: cached function");
         let shared = cache.shared("s");
         let SharedFetch::Lease(lease) = shared.fetch(b"k").await else { panic!("there is no redis") };
         let Committed::Everywhere(copy) = lease.commit(vec![1], &WriteOptions::new().tag("t")).await else {

@@ -3,6 +3,7 @@
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
+use crate::handle::cached_fn::FnViews;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
 use crate::report::error::CacheError;
@@ -28,6 +29,8 @@ pub struct Cache {
     coordinator: Arc<Coordinator>,
     /// The part of the namespace that this handle is for.
     space: Option<Arc<Space>>,
+    /// The views of cached functions that this handle and its clones were passed to.
+    fn_views: Arc<FnViews>,
 }
 
 /// A part of a namespace: its views have their own names, and its entries tags.
@@ -49,7 +52,7 @@ const MAX_PATH_BYTES: usize = MAX_TAG_BYTES - SPACE_TAG.len();
 
 impl Cache {
     pub(crate) fn new(coordinator: Coordinator) -> Self {
-        Cache { coordinator: Arc::new(coordinator), space: None }
+        Cache { coordinator: Arc::new(coordinator), space: None, fn_views: Arc::default() }
     }
 
     /// A part of this namespace, or of this part: the same tiers and capacity, and its own views. [`Cache::clear`] on
@@ -70,7 +73,11 @@ impl Cache {
         let mut tags = self.tags();
         tags.push(format!("{SPACE_TAG}{path}").into());
         let space = Space { prefix: format!("{path}{SEPARATOR}"), tags };
-        Cache { coordinator: self.coordinator.clone(), space: Some(Arc::new(space)) }
+        Cache {
+            coordinator: self.coordinator.clone(),
+            space: Some(Arc::new(space)),
+            fn_views: Arc::default(),
+        }
     }
 
     /// A typed window onto this cache. Views of the same name share their entries and must have the same types: a
@@ -139,6 +146,10 @@ impl Cache {
     pub fn shared(&self, name: &str) -> SharedView {
         let (name, number) = self.registered(name);
         SharedView::new(self.coordinator.clone(), name, number, self.tags())
+    }
+
+    pub(crate) fn fn_views(&self) -> &FnViews {
+        &self.fn_views
     }
 
     /// A name with the prefix of the space.

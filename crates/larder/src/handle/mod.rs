@@ -2,5 +2,6 @@
 
 pub(crate) mod builder;
 pub(crate) mod cache;
+pub mod cached_fn;
 mod dynamic;
 pub(crate) mod local;

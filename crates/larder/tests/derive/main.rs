@@ -1,5 +1,8 @@
-//! Derived keys have bytes that stay; derived schemas change when a type does.
+//! Derived keys have bytes that stay; derived schemas change when a type does; cached functions load once.
 #![cfg(feature = "derive")]
+
+mod cached;
+mod compile_errors;
 
 use larder::{Cache, CacheKey, Schema, View};
 use larder_testkit::RedisServer;
