@@ -3,7 +3,7 @@
 use crate::coherence::Coordinator;
 use crate::coherence::mutation::spawn_mutation;
 use crate::coherence::status::Coherence;
-use crate::handle::cached_fn::FnViews;
+use crate::handle::fn_views::FnViews;
 use crate::node::ledger::Invalidation;
 use crate::node::view_config::ViewConfig;
 use crate::report::error::CacheError;

@@ -4,4 +4,5 @@ pub(crate) mod builder;
 pub(crate) mod cache;
 pub mod cached_fn;
 mod dynamic;
+mod fn_views;
 pub(crate) mod local;
