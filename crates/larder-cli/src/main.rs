@@ -57,7 +57,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
             let move_in = std::mem::take(&mut flags.move_in);
             match RedisSource::to_check(&move_in)? {
                 Some(source) => check::run(&source),
-                None => parts::run_server(file.server(flags)?, RedisSource::to_copy(&move_in)?),
+                None => parts::run_server(file.server(*flags)?, RedisSource::to_copy(&move_in)?),
             }
         }
         Command::Links { flags, command: None } => parts::run_links(file.links(*flags)?),

@@ -153,19 +153,16 @@ fn reply_of_large_values_is_limited() {
 fn value_that_grows_in_small_steps_is_copied_a_few_times() {
     let server = server();
     let client = &mut server.connect();
-    let steps: [(&str, &dyn Fn(usize) -> Vec<Vec<u8>>); 3] = [
-        ("APPEND", &|_| vec![b"APPEND".to_vec(), b"k".to_vec(), vec![b'a'; 1_000]]),
-        ("SETRANGE", &|at| {
-            vec![b"SETRANGE".to_vec(), b"k".to_vec(), (at * 1_000).to_string().into(), vec![b'a'; 1_000]]
-        }),
-        ("SETBIT", &|at| {
-            vec![b"SETBIT".to_vec(), b"k".to_vec(), (at * 8_000 + 7_999).to_string().into(), b"1".to_vec()]
-        }),
-    ];
-    for (name, step) in steps {
+    let kilobyte = "a".repeat(1_000);
+    let step = |name: &str, at: usize| match name {
+        "APPEND" => vec!["APPEND".to_owned(), "k".to_owned(), kilobyte.clone()],
+        "SETRANGE" => vec!["SETRANGE".to_owned(), "k".to_owned(), (at * 1_000).to_string(), kilobyte.clone()],
+        _ => ["SETBIT", "k", &(at * 8_000 + 7_999).to_string(), "1"].map(str::to_owned).into(),
+    };
+    for name in ["APPEND", "SETRANGE", "SETBIT"] {
         let (mut copies, mut before) = (0, 0);
         for at in 0..3_000 {
-            client.call(&step(at));
+            client.call(&step(name, at));
             let Frame::Integer(bytes) = client.call(&["MEMORY", "USAGE", "k"]) else { panic!("{name}") };
             copies += usize::from(bytes != before);
             before = bytes;

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Start the cache server, the URL shortener and the dashboard in one process.
     Up(Box<UpFlags>),
     /// Start the cache server (Redis protocol).
-    Server(ServerFlags),
+    Server(Box<ServerFlags>),
     /// Start the URL shortener, import links, or manage tokens.
     #[command(args_conflicts_with_subcommands = true)]
     Links {
