@@ -110,11 +110,41 @@ fn length_bytes(length: usize) -> usize {
     }
 }
 
+/// How many texts are left, if the header of a buffer tells.
+pub(super) struct Left(Option<usize>);
+
+impl Left {
+    pub(super) fn new(count: u16) -> Self {
+        Left((count != UNKNOWN_COUNT).then_some(count.into()))
+    }
+
+    /// Counts one more text.
+    pub(super) fn take_one(&mut self) -> Result<(), RdbError> {
+        if let Some(left) = &mut self.0 {
+            *left = left.checked_sub(1).ok_or(RdbError::Format)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the end of a buffer, which must be that of its bytes and of the number in its header.
+    pub(super) fn end(&self, rest: &[u8]) -> Result<(), RdbError> {
+        let is_end = rest.len() == 1 && self.0.is_none_or(|left| left == 0);
+        if is_end { Ok(()) } else { Err(RdbError::Format) }
+    }
+}
+
+/// A number of up to eight bytes, whose sign is its highest bit.
+pub(super) fn signed(bytes: &[u8]) -> i64 {
+    let mut wide = [0; 8];
+    let at = wide.len() - bytes.len();
+    wide[at..].copy_from_slice(bytes);
+    i64::from_le_bytes(wide) >> (8 * at)
+}
+
 /// The texts of a listpack.
 pub(super) struct ListpackReader<'a> {
     rest: &'a [u8],
-    /// How many are left, if the header tells.
-    left: Option<usize>,
+    left: Left,
     buffer: itoa::Buffer,
 }
 
@@ -125,8 +155,7 @@ impl<'a> ListpackReader<'a> {
         if u32::from_le_bytes([a, b, c, d]) as usize != bytes.len() {
             return Err(RdbError::Format);
         }
-        let count = u16::from_le_bytes([e, f]);
-        let left = (count != UNKNOWN_COUNT).then_some(count.into());
+        let left = Left::new(u16::from_le_bytes([e, f]));
         Ok(ListpackReader { rest, left, buffer: itoa::Buffer::new() })
     }
 
@@ -135,13 +164,9 @@ impl<'a> ListpackReader<'a> {
         let bytes = self.rest;
         let &code = bytes.first().ok_or(RdbError::Format)?;
         if code == END {
-            let is_end = bytes.len() == 1 && self.left.is_none_or(|left| left == 0);
-            return if is_end { Ok(None) } else { Err(RdbError::Format) };
+            return self.left.end(bytes).map(|()| None);
         }
-        self.left = match self.left {
-            Some(left) => Some(left.checked_sub(1).ok_or(RdbError::Format)?),
-            None => None,
-        };
+        self.left.take_one()?;
         let at = |index: usize| bytes.get(index).copied().ok_or(RdbError::Format);
         // Where the text or the number begins, and its length.
         let (start, length, is_text) = match code {
@@ -171,12 +196,7 @@ impl<'a> ListpackReader<'a> {
             [small] => small.into(),
             // The code of thirteen bits, whose sign is its highest one.
             [high, low] if start == 0 => (i64::from(u16::from_be_bytes([high, low])) << 51) >> 51,
-            ref bytes => {
-                let mut wide = [0; 8];
-                let at = wide.len() - bytes.len();
-                wide[at..].copy_from_slice(bytes);
-                i64::from_le_bytes(wide) >> (8 * at)
-            }
+            ref bytes => signed(bytes),
         };
         Ok(Some(self.buffer.format(number).as_bytes()))
     }

@@ -6,11 +6,10 @@
 //! ```
 
 use super::RdbError;
+use super::listpack::{Left, signed};
 
 const HEADER_BYTES: usize = 10;
 const END: u8 = 0xff;
-/// The number in the header if there are more texts than it can tell.
-const UNKNOWN_COUNT: u16 = u16::MAX;
 /// It begins a length of the text before that has four bytes more.
 const LONG_BEFORE: u8 = 0xfe;
 const TEXT32: u8 = 0x80;
@@ -23,8 +22,7 @@ const INT8: u8 = 0xfe;
 /// The texts of a ziplist.
 pub(super) struct ZiplistReader<'a> {
     rest: &'a [u8],
-    /// How many are left, if the header tells.
-    left: Option<usize>,
+    left: Left,
     /// The bytes of the text before.
     before: usize,
     buffer: itoa::Buffer,
@@ -37,8 +35,7 @@ impl<'a> ZiplistReader<'a> {
         if told as usize != bytes.len() {
             return Err(RdbError::Format);
         }
-        let count = u16::from_le_bytes([header[8], header[9]]);
-        let left = (count != UNKNOWN_COUNT).then_some(count.into());
+        let left = Left::new(u16::from_le_bytes([header[8], header[9]]));
         Ok(ZiplistReader { rest, left, before: 0, buffer: itoa::Buffer::new() })
     }
 
@@ -48,13 +45,9 @@ impl<'a> ZiplistReader<'a> {
         let at = |index: usize| bytes.get(index).copied().ok_or(RdbError::Format);
         let first = at(0)?;
         if first == END {
-            let is_end = bytes.len() == 1 && self.left.is_none_or(|left| left == 0);
-            return if is_end { Ok(None) } else { Err(RdbError::Format) };
+            return self.left.end(bytes).map(|()| None);
         }
-        self.left = match self.left {
-            Some(left) => Some(left.checked_sub(1).ok_or(RdbError::Format)?),
-            None => None,
-        };
+        self.left.take_one()?;
         let (before, code_at) = match first {
             LONG_BEFORE => (u32::from_le_bytes([at(1)?, at(2)?, at(3)?, at(4)?]) as usize, 5),
             short => (usize::from(short), 1),
@@ -86,12 +79,7 @@ impl<'a> ZiplistReader<'a> {
         let number = match code {
             0x00..=TEXT32 => return Ok(Some(content)),
             0xf1..=0xfd => i64::from(code & 0x0f) - 1,
-            _ => {
-                let mut wide = [0; 8];
-                let at = wide.len() - content.len();
-                wide[at..].copy_from_slice(content);
-                i64::from_le_bytes(wide) >> (8 * at)
-            }
+            _ => signed(content),
         };
         Ok(Some(self.buffer.format(number).as_bytes()))
     }
