@@ -73,7 +73,7 @@ enum Ended {
 struct Copy<'a> {
     handle: &'a CopyHandle,
     reader: Reader,
-    /// Why keys could not be copied: how many, and the first one.
+    /// Why keys could not be copied since that was said last: how many, and the first one.
     failures: BTreeMap<String, (u64, String)>,
     evicted_before: u64,
     next_report: Instant,
@@ -104,7 +104,10 @@ impl<'a> Copy<'a> {
                 self.handle.set_state(CopyState::InStep);
             }
             match (shall_end, is_quiet) {
-                (true, _) => return Ok(Ended::ByClient),
+                (true, _) => {
+                    self.report_losses();
+                    return Ok(Ended::ByClient);
+                }
                 (false, true) => sleep(PAUSE),
                 (false, false) => {}
             }
@@ -183,14 +186,20 @@ impl<'a> Copy<'a> {
     }
 
     /// Says that all keys are copied, and which are not.
-    fn report_all(&self) {
+    fn report_all(&mut self) {
         let keys = grouped(self.handle.keys() as u64);
         remark(&format!("larder server: {keys} keys are copied, and those that change are copied again"));
-        for (reason, (count, first)) in &self.failures {
-            let count = grouped(*count);
+        self.report_losses();
+    }
+
+    /// Says what could not be copied, or was evicted, since it was said last.
+    fn report_losses(&mut self) {
+        for (reason, (count, first)) in std::mem::take(&mut self.failures) {
+            let count = grouped(count);
             remark(&format!("larder server: {count} keys are not copied, {first:?} first: {reason}"));
         }
-        let evicted = self.handle.evicted() - self.evicted_before;
+        let before = std::mem::replace(&mut self.evicted_before, self.handle.evicted());
+        let evicted = self.evicted_before - before;
         if evicted > 0 {
             let evicted = grouped(evicted);
             remark(&format!("larder server: {evicted} keys were evicted: max_memory is less than they need"));
