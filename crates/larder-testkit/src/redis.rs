@@ -3,7 +3,7 @@
 use crate::program::needs;
 use crate::selected::{Kind, LARDER_MAX_MEMORY, LARDER_POLICY, SNAPSHOT, larder_command, selected};
 use crate::valkey::valkey_server;
-use crate::wait::Deadline;
+use crate::wait::{Deadline, until};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -121,9 +121,10 @@ impl RedisServer {
                 let from = format!("unix://{}", self.socket().display());
                 let mut other = self.server.start_another(&["--from", &from]).expect("the server is copied");
                 other.command("REPLICAOF NO ONE").expect("the copy ends");
-                while !other.command("INFO replication").expect("an answer").contains("role:master") {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                until("the copy has ended", || {
+                    let answer = other.command("INFO replication").expect("an answer");
+                    answer.contains("role:master").then_some(())
+                });
                 other.stop().expect("it writes its snapshot");
                 std::fs::rename(other.folder().join(SNAPSHOT), self.snapshot()).expect("the copy saved");
             }
