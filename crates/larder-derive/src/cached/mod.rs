@@ -95,14 +95,14 @@ impl Function<'_> {
         );
         quote! {
             #[doc = #about]
-            #[allow(non_camel_case_types)]
+            #[allow(non_camel_case_types, reason = "it has the name of the function")]
             #vis enum #name {}
 
-            #[allow(dead_code)]
+            #[allow(dead_code, reason = "a program need not use each of these")]
             impl #name {
                 /// The function as it is written: it loads, and knows no cache.
                 #(#lints)*
-                #[allow(unused_variables)]
+                #[allow(unused_variables, reason = "the body need not use what is only in the key")]
                 #vis #written #block
 
                 #view_fn
