@@ -39,7 +39,6 @@
 mod client;
 mod cmd;
 mod config;
-mod copying;
 mod db;
 mod error;
 mod net;
@@ -56,7 +55,6 @@ mod values;
 
 pub use cmd::commands;
 pub use config::{ClientCertificates, Config, Password};
-pub use copying::{CopySource, CopyState};
 pub use db::snapshot::WRITE_LIMIT as SNAPSHOT_WRITE_LIMIT;
 pub use db::{KeyInspection, MemoryPolicy, MemoryPolicyError, Store};
 pub use error::{ServerError, SnapshotError};
@@ -65,5 +63,6 @@ pub use larder_engine::stats::{MissCauses, TopKey};
 pub use larder_text::ByteSize;
 pub use server::{CertificateHandle, CopyError, CopyHandle, Listeners, Server};
 pub use spec::CommandSpec;
+pub use state::{CopySource, CopyState};
 pub use stats::{MAX_TOP_KEYS, ServerStats, StatsHandle};
 pub use system::raise_open_files;

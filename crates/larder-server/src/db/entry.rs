@@ -67,9 +67,9 @@ impl StringEntry<'_> {
         is_value_of(self.0.record(), value)
     }
 
-    /// Appends zeros to a long value until it has `length` bytes; if it outgrows its room, it gets this capacity. Returns whether that was possible in a moment: not if a client
-    /// receives the value, if it grows by much, or if it outgrows its room and is neither short nor very large. Return
-    /// [`EntryOp::Edited`] afterwards.
+    /// Appends zeros to a long value until it has `length` bytes; if it outgrows its room, it gets this capacity. Returns
+    /// whether that was possible in a moment: not if a client receives the value, if it grows by much, or if it outgrows its
+    /// room and is neither short nor very large. Return [`EntryOp::Edited`] afterwards.
     pub(crate) fn lengthen(&mut self, length: usize, capacity: usize) -> bool {
         let former_len = self.value().len();
         if length - former_len >= LARGE_BYTES {

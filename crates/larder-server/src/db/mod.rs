@@ -45,7 +45,6 @@ pub(crate) use locked::LockedKeys;
 pub(crate) use object::{WrongType, encoding, type_name};
 pub use policy::{MemoryPolicy, MemoryPolicyError};
 pub(crate) use record::{DATABASE_COUNT, Record, is_value_of};
-pub(crate) use serialized::RestoreError;
 pub use store::Store;
 pub(crate) use store::{MAX_MEMORY_BYTES, MIN_MEMORY_BYTES, default_memory_bytes};
 #[cfg(feature = "scripts")]

@@ -1,57 +1,12 @@
 //! Values in the form of `DUMP` and `RESTORE`.
 
 use super::object::Object;
-use super::{Database, EntryOp, Expiry, Key, OutOfMemory, Record, Store, collections};
+use super::{Database, Key, Record, Store, collections};
 use crate::values::rdb::{self, RdbError, Restored};
 
-/// Why a value was not restored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RestoreError {
-    OutOfMemory,
-    /// It has another form, or is damaged.
-    Form,
-    /// It is a stream with consumer groups.
-    Groups,
-}
-
-impl From<OutOfMemory> for RestoreError {
-    fn from(_: OutOfMemory) -> Self {
-        RestoreError::OutOfMemory
-    }
-}
-
-impl From<RdbError> for RestoreError {
-    fn from(error: RdbError) -> Self {
-        match error {
-            RdbError::TooLong => RestoreError::OutOfMemory,
-            RdbError::Groups => RestoreError::Groups,
-            RdbError::Checksum | RdbError::Format => RestoreError::Form,
-        }
-    }
-}
-
 impl Store {
-    /// Stores a value from its serialized form in place of what the key has. `deadline` is in milliseconds of Unix time; if it
-    /// is over, the key is removed.
-    pub(crate) fn restore(
-        &self,
-        key: Key<'_>,
-        payload: &[u8],
-        deadline: Option<i64>,
-    ) -> Result<(), RestoreError> {
-        let database = self.database(key.space);
-        if deadline.is_some_and(|deadline| deadline <= self.now_ms()) {
-            database.remove(key.name);
-            return Ok(());
-        }
-        let record = self.restored(key, payload)?;
-        let expiry = deadline.map_or(Expiry::Never, Expiry::At);
-        database.update(key.name, |_| (EntryOp::Put(record, expiry), ()))?;
-        Ok(())
-    }
-
     /// A record with a value from its serialized form. It is at most as long as all memory.
-    pub(super) fn restored(&self, key: Key<'_>, payload: &[u8]) -> Result<Record, RestoreError> {
+    pub(crate) fn restored(&self, key: Key<'_>, payload: &[u8]) -> Result<Record, RdbError> {
         let most = usize::try_from(self.max_memory()).unwrap_or(usize::MAX);
         let value = rdb::restore(payload, most)?;
         Ok(self.database(key.space).restored_record(key.name, value))

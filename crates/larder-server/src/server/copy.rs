@@ -6,11 +6,11 @@ use std::sync::Arc;
 use larder_engine::raw::Key;
 
 use super::Server;
-use crate::copying::{CopySource, CopyState};
-use crate::db::{DATABASE_COUNT, RestoreError};
+use crate::db::{DATABASE_COUNT, EntryOp, Expiry, OutOfMemory};
 use crate::observers::take_ready;
-use crate::state::ServerState;
+use crate::state::{CopySource, CopyState, ServerState};
 use crate::system::Moment;
+use crate::values::rdb::RdbError;
 
 /// Entries that are visited at a time to remove all.
 const CLEARED_AT_A_TIME: usize = 1_000;
@@ -52,6 +52,22 @@ pub enum CopyError {
     Database,
 }
 
+impl From<OutOfMemory> for CopyError {
+    fn from(_: OutOfMemory) -> Self {
+        CopyError::OutOfMemory
+    }
+}
+
+impl From<RdbError> for CopyError {
+    fn from(error: RdbError) -> Self {
+        match error {
+            RdbError::TooLong => CopyError::OutOfMemory,
+            RdbError::Groups => CopyError::Groups,
+            RdbError::Checksum | RdbError::Format => CopyError::Form,
+        }
+    }
+}
+
 impl CopyHandle {
     /// The number of databases.
     pub const DATABASES: u8 = DATABASE_COUNT as u8;
@@ -69,22 +85,30 @@ impl CopyHandle {
         payload: &[u8],
         deadline: Option<i64>,
     ) -> Result<(), CopyError> {
-        let store = &self.state.store;
         if database >= Self::DATABASES {
             return Err(CopyError::Database);
         }
-        store.advance_to(Moment::now());
-        let stored = store.restore(Key { space: database, name }, payload, deadline);
+        self.state.store.advance_to(Moment::now());
+        let stored = self.replace(Key { space: database, name }, payload, deadline);
         if stored.is_err() {
-            store.database(database).remove(name);
+            self.state.store.database(database).remove(name);
         }
         // Only a command can serve the clients that wait for this key: the next one that writes to it does.
         while take_ready().is_some() {}
-        stored.map_err(|error| match error {
-            RestoreError::OutOfMemory => CopyError::OutOfMemory,
-            RestoreError::Form => CopyError::Form,
-            RestoreError::Groups => CopyError::Groups,
-        })
+        stored
+    }
+
+    fn replace(&self, key: Key<'_>, payload: &[u8], deadline: Option<i64>) -> Result<(), CopyError> {
+        let store = &self.state.store;
+        let database = store.database(key.space);
+        if deadline.is_some_and(|deadline| deadline <= store.now_ms()) {
+            database.remove(key.name);
+            return Ok(());
+        }
+        let record = store.restored(key, payload)?;
+        let expiry = deadline.map_or(Expiry::Never, Expiry::At);
+        database.update(key.name, |_| (EntryOp::Put(record, expiry), ()))?;
+        Ok(())
     }
 
     /// Removes a key, if it is there.

@@ -117,7 +117,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
             ("client", &["client"]),
             ("observers", &["observers"]),
             ("keyspace", &["db"]),
-            ("parts", &["config", "copying", "script", "stats"]),
+            ("parts", &["config", "script", "stats"]),
             ("state", &["state"]),
             ("commands", &["cmd"]),
             ("threads", &["net"]),

@@ -5,9 +5,8 @@ use std::fmt::Write;
 use larder_engine::stats::{Counter, PartitionStats};
 use larder_resp::Args;
 
-use crate::copying::CopyState;
 use crate::db::DATABASE_COUNT;
-use crate::state::ServerState;
+use crate::state::{CopyState, ServerState};
 use crate::system;
 use crate::values::large;
 

@@ -1,5 +1,7 @@
 //! The state that all connections of a server share.
 
+mod copying;
+
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,13 +13,14 @@ use parking_lot::RwLock;
 
 use crate::client::{Client, Clients, Inbox, Message, Monitors, Pause};
 use crate::config::{Config, Password};
-use crate::copying::{CopySource, Copying};
 use crate::db::{MemoryPolicy, Store};
 #[cfg(feature = "scripts")]
 use crate::script::ScriptCache;
 use crate::stats::{SlowLog, Stats};
 use crate::users::Users;
 use crate::values::large::Builds;
+use copying::Copying;
+pub use copying::{CopySource, CopyState};
 
 /// The time of a script, unless changed: as in Redis, where other clients get errors after it.
 const DEFAULT_SCRIPT_LIMIT_MS: u64 = 5_000;
