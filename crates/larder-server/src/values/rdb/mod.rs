@@ -20,7 +20,10 @@ use std::sync::Arc;
 use larder_resp::parse_integer;
 
 pub(crate) use hashes::dump_hash;
-use hashes::{HASH, HASH_LISTPACK, HASH_WITH_DEADLINES, HASH_ZIPLIST, read_hash};
+use hashes::{
+    HASH, HASH_LISTPACK, HASH_LISTPACK_WITH_DEADLINES, HASH_WITH_DEADLINES, HASH_WITH_OFFSETS, HASH_ZIPLIST,
+    read_hash,
+};
 pub(crate) use lists::dump_list;
 use lists::{LIST, LIST_NODES, LIST_ZIPLISTS, read_list};
 pub(crate) use sets::dump_set;
@@ -174,9 +177,12 @@ fn restore_verified(body: &[u8], max_bytes: usize) -> Result<Restored, RdbError>
     let mut input = Input(rest);
     let value = match kind {
         STRING => Restored::String(input.string(max_bytes)?),
-        HASH | HASH_LISTPACK | HASH_ZIPLIST | HASH_WITH_DEADLINES => {
-            Restored::Hash(read_hash(kind, &mut input, max_bytes)?)
-        }
+        HASH
+        | HASH_LISTPACK
+        | HASH_ZIPLIST
+        | HASH_WITH_DEADLINES
+        | HASH_WITH_OFFSETS
+        | HASH_LISTPACK_WITH_DEADLINES => Restored::Hash(read_hash(kind, &mut input, max_bytes)?),
         SET | SET_INTEGERS | SET_LISTPACK => Restored::Set(read_set(kind, &mut input, max_bytes)?),
         LIST | LIST_ZIPLISTS | LIST_NODES => Restored::List(read_list(kind, &mut input, max_bytes)?),
         SORTED_SET | SORTED_SET_LISTPACK | SORTED_SET_ZIPLIST => {
