@@ -92,8 +92,8 @@ pub(crate) struct UpFlags {
     /// The address of the URL shortener [default: 127.0.0.1:8080, or a free port if 8080 is in use].
     #[arg(long, env = "LARDER_UP_HTTP", value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
-    /// A web service to put a caching proxy in front of, in the place of the URL shortener: http://HOST:PORT or
-    /// https://HOST:PORT. Repeat it for several.
+    /// A web service to put a caching proxy in front of, in the place of the URL shortener: http://HOST:PORT, https://HOST:PORT
+    /// or h2c://HOST:PORT. Repeat it for several.
     #[arg(long, env = "LARDER_UP_ORIGIN", value_name = "URL", value_delimiter = ',', conflicts_with_all = ["database", "redis", "public_url", "allow_hosts"])]
     pub(crate) origin: Vec<String>,
     /// The address of the dashboard [default: 127.0.0.1:8081, or a free port if 8081 is in use].
@@ -282,8 +282,8 @@ pub(crate) struct LinksFlags {
 /// Flags of `larder proxy`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ProxyFlags {
-    /// The web service to forward requests to, http://HOST:PORT or https://HOST:PORT. Repeat it for several, which get requests
-    /// in turn; one that does not answer is left out for a while.
+    /// The web service to forward requests to, http://HOST:PORT or https://HOST:PORT, or h2c://HOST:PORT for HTTP/2 without
+    /// encryption. Repeat it for several, which get requests in turn; one that does not answer is left out for a while.
     #[arg(long, env = "LARDER_PROXY_ORIGIN", value_name = "URL", value_delimiter = ',')]
     pub(crate) origin: Vec<String>,
     /// The address to listen on [default: 127.0.0.1:8080, or a free port if 8080 is in use].

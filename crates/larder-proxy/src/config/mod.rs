@@ -18,8 +18,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The origins, as `http://HOST:PORT` or `https://HOST:PORT`. At least one, at most 64. Requests go to each in turn; one
-    /// that cannot be reached is left out for a while.
+    /// The origins, as `http://HOST:PORT` or `https://HOST:PORT`, or as `h2c://HOST:PORT` for HTTP/2 without encryption. At least
+    /// one, at most 64. Requests go to each in turn; one that cannot be reached is left out for a while.
     pub origin: Vec<String>,
     /// Further root certificates, in PEM, that the certificates of `https` origins are verified with. Default none: those of
     /// the operating system alone.

@@ -1,6 +1,6 @@
 //! One origin, and one attempt to get a response from it.
 
-use crate::config::origin_url::OriginUrl;
+use crate::config::origin_url::{self, OriginUrl};
 use crate::origin::connect::{Connected, Connector, Protocols};
 use crate::origin::lender::{Lender, LentBody, Progress};
 use crate::origin::origin_error::OriginError;
@@ -223,7 +223,8 @@ impl Origin {
         let RequestHead { method, path, host, mut headers, upgrade: _ } = head;
         headers.remove(HOST);
         let mut parts = http::uri::Parts::default();
-        parts.scheme = Some(Scheme::HTTPS);
+        let is_encrypted = self.url.scheme == origin_url::Scheme::Https;
+        parts.scheme = Some(if is_encrypted { Scheme::HTTPS } else { Scheme::HTTP });
         parts.authority = Some(host.unwrap_or_else(|| self.url.authority.clone()));
         parts.path_and_query = Some(path);
         request(method, Uri::from_parts(parts).expect("it has all parts"), headers, body)

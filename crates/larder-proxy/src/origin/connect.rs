@@ -1,6 +1,6 @@
 //! Connects to an origin: name, TCP and TLS within one deadline, then the protocol that TLS has chosen.
 
-use crate::config::origin_url::OriginUrl;
+use crate::config::origin_url::{OriginUrl, Scheme};
 use crate::origin::lender::LentBody;
 use crate::origin::origin_error::OriginError;
 use crate::origin::origin_stream::{OriginStream, Received};
@@ -30,7 +30,7 @@ const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 /// Which protocols a connection may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocols {
-    /// HTTP/2 if the origin chooses it, or HTTP/1.1.
+    /// HTTP/2 if the origin has it by its URL or chooses it, or HTTP/1.1.
     Any,
     /// HTTP/1.1 alone: an upgrade needs a connection of its own.
     Http1,
@@ -56,6 +56,8 @@ pub(super) struct Connector {
     tcp: HttpConnector,
     uri: Uri,
     tls: Option<(OriginTls, ServerName<'static>)>,
+    /// Whether the origin has HTTP/2 without encryption.
+    is_h2c: bool,
     deadline: Duration,
     max_head_bytes: usize,
 }
@@ -81,7 +83,8 @@ impl Connector {
             }
             None => None,
         };
-        Ok(Connector { tcp, uri, tls, deadline, max_head_bytes })
+        let is_h2c = url.scheme == Scheme::H2c;
+        Ok(Connector { tcp, uri, tls, is_h2c, deadline, max_head_bytes })
     }
 
     /// Connects.
@@ -99,7 +102,9 @@ impl Connector {
     async fn open(&self, protocols: Protocols) -> Result<OriginStream, OriginError> {
         let connected = self.tcp.clone().call(self.uri.clone()).await;
         let stream: TcpStream = connected.map_err(|error| of_tcp(&error))?.into_inner();
-        let Some((tls, name)) = &self.tls else { return Ok(OriginStream::tcp(stream)) };
+        let Some((tls, name)) = &self.tls else {
+            return Ok(OriginStream::tcp(stream, self.is_h2c && protocols == Protocols::Any));
+        };
         let config = match protocols {
             Protocols::Any => tls.any.clone(),
             Protocols::Http1 => tls.http1.clone(),

@@ -29,6 +29,7 @@ impl Received {
 #[derive(Debug)]
 pub(super) struct OriginStream {
     kind: Kind,
+    is_http2: bool,
     received: Received,
 }
 
@@ -39,24 +40,24 @@ enum Kind {
 }
 
 impl OriginStream {
-    pub(super) fn tcp(stream: TcpStream) -> OriginStream {
-        OriginStream { kind: Kind::Tcp(stream), received: Received::default() }
+    /// A connection that is not encrypted, and whose protocol is known.
+    pub(super) fn tcp(stream: TcpStream, is_http2: bool) -> OriginStream {
+        OriginStream { kind: Kind::Tcp(stream), is_http2, received: Received::default() }
     }
 
+    /// One whose protocol the handshake of TLS has chosen.
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> OriginStream {
-        OriginStream { kind: Kind::Tls(Box::new(stream)), received: Received::default() }
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        OriginStream { kind: Kind::Tls(Box::new(stream)), is_http2, received: Received::default() }
     }
 
     pub(super) fn received(&self) -> Received {
         self.received.clone()
     }
 
-    /// Whether the handshake of TLS has chosen HTTP/2.
+    /// Whether the origin speaks HTTP/2 here.
     pub(super) fn is_http2(&self) -> bool {
-        match &self.kind {
-            Kind::Tcp(_) => false,
-            Kind::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
-        }
+        self.is_http2
     }
 }
 

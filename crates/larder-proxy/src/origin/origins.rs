@@ -1,5 +1,6 @@
 //! The service behind the cache: gets a response from one of the origins.
 
+use crate::config::origin_url::{OriginUrl, Scheme};
 use crate::config::{Config, ms};
 use crate::error::ProxyError;
 use crate::fields::{hop_by_hop, via};
@@ -49,11 +50,12 @@ impl Origins {
             body: ms(config.body_timeout_ms),
         };
         let urls = config.origins()?;
-        let is_encrypted = urls.iter().any(|url| url.is_tls);
-        let tls = is_encrypted.then(|| OriginTls::load(config.origin_roots.as_deref())).transpose()?;
+        let is_encrypted = |url: &OriginUrl| url.scheme == Scheme::Https;
+        let any_encrypted = urls.iter().any(is_encrypted);
+        let tls = any_encrypted.then(|| OriginTls::load(config.origin_roots.as_deref())).transpose()?;
         let mut origins = Vec::new();
         for url in urls {
-            let tls = tls.clone().filter(|_| url.is_tls);
+            let tls = tls.clone().filter(|_| is_encrypted(&url));
             let connector = Connector::new(&url, tls, limits.connect, config.max_head_bytes);
             let connector = connector.map_err(|expected| ProxyError::Config {
                 field: "origin",

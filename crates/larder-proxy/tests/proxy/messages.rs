@@ -76,6 +76,28 @@ async fn trailers_of_the_response_arrive() {
     assert_eq!(body.trailers().unwrap()["x-sum"], "7");
 }
 
+/// As a client and a server of gRPC need it: HTTP/2 on both sides, with trailers both ways, and nothing encrypted.
+#[tokio::test]
+async fn origin_with_http2_by_its_url_gets_http2() {
+    let origin = HttpOrigin::echo().await;
+    let proxy = start(config([format!("h2c://{}", origin.address)])).await;
+    let mut sender = http2(proxy.address).await;
+    for _ in 0..2 {
+        let trailers = HeaderMap::from_iter([("x-sum".parse().unwrap(), HeaderValue::from_static("7"))]);
+        let frames = [Ok(Frame::data(Bytes::from_static(b"abc"))), Ok(Frame::trailers(trailers))];
+        let body = BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)));
+        let request =
+            http::Request::post("http://site.example/call").header("te", "trailers").body(body).unwrap();
+        let request = text(sender.send_request(request).await.unwrap()).await;
+        assert!(request.starts_with("POST http://site.example/call HTTP/2.0\r\n"), "{request}");
+        assert_eq!(values(&request, "te"), ["trailers"]);
+        assert!(request.ends_with("\r\n\r\nabc[x-sum: 7]"), "{request}");
+    }
+    let answer = proxy.exchange("GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.contains("GET http://a/x HTTP/2.0\r\n"), "{answer}");
+    assert_eq!((origin.requests(), origin.connections()), (3, 1), "one connection carries all");
+}
+
 #[tokio::test]
 async fn responses_without_a_body_have_none() {
     let origin = HttpOrigin::start(|request: http::Request<_>| async move {
