@@ -150,9 +150,19 @@ const LIBRARIES: &[Libraries] = &[
 
 const NPM: &[&str] = &["package.json", "package-lock.json"];
 
+/// Everything that the tests need.
 pub(crate) fn install() -> Result<()> {
+    for_build().and_then(|()| for_tests())
+}
+
+/// What lints and the build need too.
+pub(crate) fn for_build() -> Result<()> {
     debian::install(PROGRAMS).context("cannot install Debian packages")?;
-    run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
+    run("toolchain components", Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))
+}
+
+/// What only the tests need. It waits for the network most of the time.
+pub(crate) fn for_tests() -> Result<()> {
     LIBRARIES.iter().try_for_each(Libraries::install_if_changed)?;
     crate::dist::check::install()
 }

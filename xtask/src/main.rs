@@ -4,8 +4,8 @@
 //! cargo xtask test [--install] [--soak]   lints, checks, builds, and runs every test; --install first installs the
 //!                                         dependencies of the tests, --soak runs the soak tests for minutes. Tests of
 //!                                         the shared tier run twice: on redis-server, and on the built `larder server`
-//! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, python, node,
-//!                                         ruby, elixir, languages, on-larder, examples, guard, docs, package, dist
+//! cargo xtask test --stage STAGE           one stage of it: format, checks, clippy, build, tests, doctests, python,
+//!                                         node, ruby, elixir, languages, on-larder, examples, guard, docs, package, dist
 //! cargo xtask sanitize                    the engine's tests under AddressSanitizer and, where present, valgrind
 //! cargo xtask check                       only the checks of the tree: dependencies, layers, licences, documents
 //! cargo xtask guard [--accept] [--no-build]
@@ -35,6 +35,7 @@ mod install;
 mod on_larder;
 mod pictures;
 mod stages;
+mod test_programs;
 mod workspace;
 
 use anyhow::{Result, bail};
@@ -54,12 +55,14 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
-        ["test", "--stage", stage] => stages::test(false, Some(stage)),
+        ["test", "--stage", stage] => stages::test(false, Some(stage), None),
         ["test", flags @ ..] if flags.iter().all(|flag| ["--install", "--soak"].contains(flag)) => {
+            let mut for_tests = None;
             if flags.contains(&"--install") {
-                install::install()?;
+                install::for_build()?;
+                for_tests = Some(std::thread::spawn(install::for_tests));
             }
-            stages::test(flags.contains(&"--soak"), None)
+            stages::test(flags.contains(&"--soak"), None, for_tests)
         }
         ["sanitize"] => stages::sanitize(),
         ["check"] => check::all().map(|()| println!("the tree passes all checks")),

@@ -7,6 +7,7 @@ use crate::dist;
 use crate::examples;
 use crate::guard;
 use crate::on_larder;
+use crate::test_programs;
 use crate::workspace::{self, root, target};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -14,6 +15,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// The duration of each soak test with `--soak`, in seconds.
@@ -22,14 +24,18 @@ const SOAK_SECONDS: &str = "600";
 /// Runs a stage, with soak tests or without, and counts its tests.
 type Stage = fn(&mut Counts, bool) -> Result<()>;
 
+/// The first stage that needs more than the build does.
+const FIRST_WITH_TESTS: &str = "tests";
+
 /// The stages, in the order in which they run.
-const STAGES: [(&str, Stage); 16] = [
+const STAGES: [(&str, Stage); 17] = [
     ("format", |_, _| cargo(&["fmt", "--all", "--check"])),
     ("checks", |_, _| check::all()),
     ("clippy", |_, _| cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])),
     ("build", |_, _| build().and_then(|()| cost::check_test_build())),
-    ("tests", |counts, soak| {
-        counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast"], soak, vec![])
+    ("tests", |counts, soak| counts.add_tests(soak)),
+    ("doctests", |counts, soak| {
+        counts.add_run(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"], soak, vec![])
     }),
     ("python", |counts, _| python::run().map(|ran| counts.add_others(ran))),
     ("node", |counts, _| node::run().map(|ran| counts.add_others(ran))),
@@ -44,14 +50,24 @@ const STAGES: [(&str, Stage); 16] = [
     ("dist", |counts, _| dist::check::check().map(|ran| counts.add_others(ran))),
 ];
 
-/// Everything that must pass before a change is merged, or one stage of it.
-pub(crate) fn test(soak: bool, only: Option<&str>) -> Result<()> {
+/// Everything that must pass before a change is merged, or one stage of it. What the tests need may still be installed meanwhile:
+/// they wait for that.
+pub(crate) fn test(
+    soak: bool,
+    only: Option<&str>,
+    mut installing: Option<JoinHandle<Result<()>>>,
+) -> Result<()> {
     if let Some(name) = only.filter(|name| STAGES.iter().all(|(stage, _)| stage != name)) {
         let names: Vec<&str> = STAGES.iter().map(|(name, _)| *name).collect();
         bail!("there is no stage {name:?}; the stages are {}", names.join(", "));
     }
     let (mut durations, mut counts) = (Durations::default(), Counts::default());
     for (name, stage) in STAGES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        if *name == FIRST_WITH_TESTS
+            && let Some(installing) = installing.take()
+        {
+            durations.run("install", || installing.join().expect("nothing there panics"))?;
+        }
         let alone = format!("alone: cargo xtask test --stage {name}");
         println!("{alone}");
         durations.run(name, || stage(&mut counts, soak).context(alone))?;
@@ -244,6 +260,37 @@ impl Counts {
         if ran < all { bail!("only {ran} of {all} tests ran") } else { Ok(()) }
     }
 
+    /// Runs the test programs of the workspace.
+    fn add_tests(&mut self, soak: bool) -> Result<()> {
+        let skip_log = forget_skipped();
+        let mut environment = vec![("LARDER_SKIP_LOG", OsString::from(&skip_log))];
+        environment.extend(soak.then(|| ("LARDER_SOAK", SOAK_SECONDS.into())));
+        let mut failed = Vec::new();
+        test_programs::run(&environment, |ended| {
+            println!("   {} ran for {:.1} s\n{}", ended.name, ended.lasted.as_secs_f64(), ended.output);
+            ended.output.lines().for_each(|line| self.add_summary(line));
+            failed.extend(Some(ended.name).filter(|_| !ended.succeeded));
+        })?;
+        self.add_skipped(&skip_log);
+        if failed.is_empty() { Ok(()) } else { bail!("tests failed in {}", failed.join(", ")) }
+    }
+
+    /// Adds the numbers of a summary, if the line is one.
+    fn add_summary(&mut self, line: &str) {
+        if let Some(summary) = line.strip_prefix("test result: ") {
+            self.passed += number_before(summary, " passed");
+            self.failed += number_before(summary, " failed");
+        }
+    }
+
+    /// Adds what tests wrote to the file of skipped ones.
+    fn add_skipped(&mut self, skip_log: &Path) {
+        let notes = std::fs::read_to_string(skip_log).unwrap_or_default();
+        let (only_redis, skipped) = on_larder::split(notes.lines().map(str::to_owned).collect());
+        self.only_redis.extend(only_redis);
+        self.skipped.extend(skipped);
+    }
+
     /// Runs tests with these variables, prints their output, and parses their summaries.
     fn add_run(
         &mut self,
@@ -251,8 +298,7 @@ impl Counts {
         soak: bool,
         environment: Vec<(&'static str, OsString)>,
     ) -> Result<()> {
-        let skip_log = target().join("skipped.txt");
-        _ = std::fs::remove_file(&skip_log);
+        let skip_log = forget_skipped();
         let mut child = command(words)
             .env("LARDER_SKIP_LOG", &skip_log)
             .envs(soak.then_some(("LARDER_SOAK", SOAK_SECONDS)))
@@ -263,16 +309,10 @@ impl Counts {
         for line in BufReader::new(child.stdout.take().expect("stdout is piped")).lines() {
             let line = line?;
             println!("{line}");
-            if let Some(summary) = line.strip_prefix("test result: ") {
-                self.passed += number_before(summary, " passed");
-                self.failed += number_before(summary, " failed");
-            }
+            self.add_summary(&line);
         }
         let status = child.wait()?;
-        let notes = std::fs::read_to_string(skip_log).unwrap_or_default();
-        let (only_redis, skipped) = on_larder::split(notes.lines().map(str::to_owned).collect());
-        self.only_redis.extend(only_redis);
-        self.skipped.extend(skipped);
+        self.add_skipped(&skip_log);
         if status.success() { Ok(()) } else { bail!("{} of the tests failed", self.failed.max(1)) }
     }
 
@@ -319,13 +359,24 @@ impl Counts {
             println!("{note}");
         }
         println!("\n{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
-        let on_ci = std::env::var("CI").as_deref() == Ok("true");
-        if on_ci && !self.skipped.is_empty() {
+        if on_ci() && !self.skipped.is_empty() {
             bail!("skipped tests are failures with CI=true")
         } else {
             Ok(())
         }
     }
+}
+
+/// Whether this is a run of continuous integration.
+fn on_ci() -> bool {
+    std::env::var("CI").as_deref() == Ok("true")
+}
+
+/// The file in which tests note that they are skipped, which does not exist yet.
+fn forget_skipped() -> PathBuf {
+    let skip_log = root().join(target()).join("skipped.txt");
+    _ = std::fs::remove_file(&skip_log);
+    skip_log
 }
 
 /// The number directly before a word.
