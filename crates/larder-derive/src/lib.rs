@@ -167,6 +167,7 @@ pub fn derive_schema(input: TokenStream) -> TokenStream {
 /// | `tags = ["shop:{shop}"]` | none | the tags of a value, with arguments as in `format!`, or expressions |
 /// | `ttl`, `negative_ttl`, `grace`, `retry_after`, `soft_timeout`, `hard_timeout` | the cache's | a time of the `Policy`: a text such as `"5m"`, or a `Duration`, also one that depends on arguments |
 /// | `jitter = 0.1` | the cache's | a number of the `Policy` |
+/// | `refresh_ahead = 0.8` | the cache's | the part of the TTL after which a fresh value is loaded again, or a `RefreshAhead` |
 ///
 /// An argument of type `LoadCx<Value>` is the context of the load: its callers do not pass it.
 ///

@@ -137,7 +137,7 @@ fn option_of_a_cached_function_without_effect_is_refused() {
         (
             "view = \"v\", time = 60",
             "unknown `time` in `#[cached(…)]`: it takes `view`, `key`, `tags`, `ttl`, `negative_ttl`, `grace`, \
-             `retry_after`, `soft_timeout`, `hard_timeout` and `jitter`",
+             `retry_after`, `soft_timeout`, `hard_timeout`, `jitter` and `refresh_ahead`",
         ),
     ] {
         assert_eq!(cached_error(options, function), expected, "{options}");

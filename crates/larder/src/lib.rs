@@ -83,7 +83,7 @@ pub use node::entry::Validity;
 pub use node::fetched::{Fetched, Source};
 pub use node::ledger::Invalidation;
 pub use node::listeners::RemoteInvalidation;
-pub use policy::{Policy, Prefer};
+pub use policy::{Policy, Prefer, RefreshAhead};
 pub use report::error::{BuildError, CacheError, FetchError};
 pub use report::events::{Event, EventKey};
 pub use report::reach::{Reach, Removal};

@@ -18,6 +18,26 @@ pub enum Prefer {
     Availability,
 }
 
+/// When a fetch loads a value again that is still fresh: in the background, while callers go on to get the value. So nobody
+/// waits when the time to live of a value that is often asked for ends.
+///
+/// The first caller that finds the value due begins the load with its loader. Of all nodes over one Redis one loads, and the
+/// others take its value from there when theirs is due. If the load fails, the value stays as it was, and the next load begins
+/// no sooner than after [`Policy::retry_after`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum RefreshAhead {
+    /// Only when the value is not fresh any more.
+    #[default]
+    Never,
+    /// After this part of the time to live, 0 to 1.
+    After(f32),
+    /// By a chance that grows toward the end of the time to live, and begins the sooner the longer the last load took: β of XFetch
+    /// (Vattani, Chierichetti and Lowenstein, VLDB 2015). 1 is best in the model of the paper; more begins sooner. Values that
+    /// were written, and not loaded, are not loaded ahead.
+    ByCost(f32),
+}
+
 /// Times and timeouts. A time that a policy does not set comes from the next wider policy: of the call, then of the view,
 /// then of the cache.
 ///
@@ -38,6 +58,7 @@ pub struct Policy {
     pub(crate) soft_timeout: Option<Duration>,
     pub(crate) hard_timeout: Option<Duration>,
     pub(crate) jitter: Option<f32>,
+    pub(crate) refresh_ahead: Option<RefreshAhead>,
 }
 
 impl Policy {
@@ -51,6 +72,7 @@ impl Policy {
             soft_timeout: None,
             hard_timeout: None,
             jitter: None,
+            refresh_ahead: None,
         }
     }
 
@@ -105,6 +127,14 @@ impl Policy {
         self
     }
 
+    /// When a [`Fetch::load`](crate::Fetch::load) loads a value again that is still fresh. Fixed when the value is stored in memory:
+    /// by the policy of the call that loads it, else by that of the view. Calls for many keys, and those that load themselves
+    /// under a [lease](crate::Fetch::lease), begin no load ahead. Default: never.
+    pub const fn refresh_ahead(mut self, when: RefreshAhead) -> Self {
+        self.refresh_ahead = Some(when);
+        self
+    }
+
     /// This policy, with the times of `wider` where this one sets none.
     pub const fn or(self, wider: Policy) -> Self {
         const fn time(narrow: Option<Duration>, wide: Option<Duration>) -> Option<Duration> {
@@ -118,6 +148,11 @@ impl Policy {
             soft_timeout: time(self.soft_timeout, wider.soft_timeout),
             hard_timeout: time(self.hard_timeout, wider.hard_timeout),
             jitter: if self.jitter.is_some() { self.jitter } else { wider.jitter },
+            refresh_ahead: if self.refresh_ahead.is_some() {
+                self.refresh_ahead
+            } else {
+                wider.refresh_ahead
+            },
         }
     }
 

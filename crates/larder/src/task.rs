@@ -51,9 +51,14 @@ impl Tasks {
 
     /// Starts a task where something is dropped. Without a runtime there it does nothing.
     pub(crate) fn spawn_if_possible(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = self.0.clone().or_else(|| Handle::try_current().ok()) {
+        if let Some(runtime) = self.runtime_if_any() {
             runtime.spawn(work);
         }
+    }
+
+    /// The runtime that a task would be started on; `None` where there is none.
+    pub(crate) fn runtime_if_any(&self) -> Option<Handle> {
+        self.0.clone().or_else(|| Handle::try_current().ok())
     }
 
     /// Polls `work` in the context of the cache's own runtime, so that its timers, sockets and tasks are there, whoever

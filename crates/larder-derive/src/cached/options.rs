@@ -10,8 +10,16 @@ use syn::{Expr, ExprLit, Ident, Lit, LitStr, MetaNameValue, Result, Token};
 
 /// The options that are numbers and times of a `Policy`, by the name of its call. Each is checked by a function of the same
 /// name in `larder::cached_fn`.
-const TIMES: [&str; 7] =
-    ["ttl", "negative_ttl", "grace", "retry_after", "soft_timeout", "hard_timeout", "jitter"];
+const TIMES: [&str; 8] = [
+    "ttl",
+    "negative_ttl",
+    "grace",
+    "retry_after",
+    "soft_timeout",
+    "hard_timeout",
+    "jitter",
+    "refresh_ahead",
+];
 
 /// The options as they are written.
 pub(super) struct Options {
@@ -87,7 +95,11 @@ impl Options {
 
 /// The value of a text or of a number, which the compiler reads: one that is out of range does not compile.
 fn checked(name: &Ident, literal: &ExprLit) -> TokenStream {
-    let value_type = if name == "jitter" { quote!(f32) } else { quote!(::std::time::Duration) };
+    let value_type = match name.to_string().as_str() {
+        "jitter" => quote!(f32),
+        "refresh_ahead" => quote!(::larder::RefreshAhead),
+        _ => quote!(::std::time::Duration),
+    };
     let value = quote_spanned!(literal.span()=> ::larder::cached_fn::#name(#literal));
     quote!({
         const VALUE: #value_type = #value;

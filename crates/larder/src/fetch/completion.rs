@@ -1,7 +1,7 @@
 //! The end of a load: seal, store and answer, or serve stale.
 
 use super::bulk_loader::LoadedValues;
-use super::load_batch::LoadBatch;
+use super::load_batch::{LoadBatch, Reason};
 use super::pending_key::PendingKey;
 use super::waiting::LeftOut;
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
@@ -128,7 +128,8 @@ where
             condition if may_store || condition.is_lease() => condition.clone(),
             _ => StoreCondition::None,
         };
-        let new = NewEntry { encoded_bytes, lifetime, tags, id };
+        let refresh_ahead = self.call.policy.refresh_ahead;
+        let new = NewEntry { encoded_bytes, lifetime, tags, id, cost, refresh_ahead };
         let entry = node.new_entry(config, value, new, &pending.start);
         SealedLoad { pending, entry, may_store, condition, put }
     }
@@ -205,10 +206,10 @@ where
 
     /// Ends a key with its stale value, if that is within its grace period. It is served until the next attempt to load,
     /// unless a load that was overtaken may bring a newer one.
-    /// A refresh leaves a value in the tiers that is still fresh, and serves it only if it has a grace period.
+    /// A refresh and a load ahead leave a value in the tiers that is still fresh, and serve it only if it has a grace period.
     pub(super) fn serve_stale<E>(&self, pending: &mut PendingKey<V, E>) -> bool {
         let Some(stale) = self.servable_stale(pending) else { return false };
-        let is_fresh = self.refresh && self.is_fresh(&stale);
+        let is_fresh = self.reason != Reason::Missing && self.is_fresh(&stale);
         if is_fresh && !stale.state().has_grace() {
             return false;
         }

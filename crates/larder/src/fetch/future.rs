@@ -1,6 +1,6 @@
 //! A fetch with its loader: a hit in the first poll, or a load in a task of its own.
 
-use super::load_batch::fetch_error;
+use super::load_batch::{LoadBatch, fetch_error};
 use super::loader::{self, BoxedLoader, LoadCx, Loaded, Loader};
 use super::pending_key::PendingKey;
 use super::turn::{Lead, Turn};
@@ -35,6 +35,19 @@ impl<'v, V, E, L> FetchFuture<'v, V, E, L> {
     pub(super) fn new(fetch: Fetch<'v, V, E>, loader: L) -> Self {
         FetchFuture { state: State::Start(fetch, loader) }
     }
+
+    /// Loads a value again that is due, in a task. The fetch has its answer.
+    #[cold]
+    fn load_ahead(&mut self, due: &Fetched<V>)
+    where
+        V: Send + Sync + 'static,
+        E: Send + Sync + 'static,
+        L: Loader<V, E>,
+    {
+        if let State::Start(fetch, loader) = std::mem::replace(&mut self.state, State::Done) {
+            fetch.into_owned().load_ahead(due, Box::new(|cx| loader.start(cx)));
+        }
+    }
 }
 
 /// The state is boxed or moved as a whole, so nothing is pinned in place.
@@ -60,6 +73,9 @@ where
                 match fetch.view.node().lookup(&fetch.view.config, &fetch.key) {
                     MemoryLookup::Hit(fetched) => {
                         fetched.note_freshness();
+                        if fetched.state().ahead().is_ever() && fetch.is_due(&fetched) {
+                            self.load_ahead(&fetched);
+                        }
                         self.state = State::Done;
                         return Poll::Ready(Ok(fetched));
                     }
@@ -118,28 +134,10 @@ where
         pending.overtakes = overtakes;
         let namespace = view.node().keyspace.namespace();
         let span = tracing::debug_span!("larder.fetch", cache = namespace);
-        tokio::spawn(self.lead(call, pending, loader).instrument(span));
+        let reason = self.reason();
+        tokio::spawn(self.into_batch(call, reason).lookup_and_load(pending, loader).instrument(span));
         let answered = answer_or_stale(&view, &call, &key, candidate, answer).await?;
         Ok(answered.expect("only a bulk loader leaves a key out"))
-    }
-
-    /// Looks up Redis, then loads, and ends the ticket.
-    async fn lead(self, call: Call, pending: PendingKey<V, E>, loader: BoxedLoader<V, E>) {
-        let batch = self.into_batch(call);
-        let mut keys = [pending];
-        batch.lookup(&mut keys).await;
-        if !keys[0].is_open() {
-            return;
-        }
-        let cx = batch.context(&keys[0]);
-        let started = Instant::now();
-        let loading = loader::run(|| loader(cx.clone()), batch.call.policy.hard_timeout);
-        let loaded = batch.await_load(&mut keys, loading).await;
-        let [pending] = keys;
-        match loaded {
-            Ok(loaded) => batch.complete(vec![(pending, loaded, cx.options())], started).await,
-            Err(failure) => batch.fail(vec![pending], fetch_error(failure)).await,
-        }
     }
 
     /// Loads while no tier answers: every caller loads.
@@ -149,6 +147,33 @@ where
         match loaded.map_err(fetch_error)? {
             Loaded::New(value) => Ok(self.view.node().unstored(value)),
             Loaded::NotModified => Err(FetchError::NoStaleValue),
+        }
+    }
+}
+
+impl<V> LoadBatch<V>
+where
+    V: Send + Sync + 'static,
+{
+    /// Looks up Redis, then loads, and ends the ticket.
+    pub(super) async fn lookup_and_load<E: Send + Sync + 'static>(
+        self,
+        pending: PendingKey<V, E>,
+        loader: BoxedLoader<V, E>,
+    ) {
+        let mut keys = [pending];
+        self.lookup(&mut keys).await;
+        if !keys[0].is_open() {
+            return;
+        }
+        let cx = self.context(&keys[0]);
+        let started = Instant::now();
+        let loading = loader::run(|| loader(cx.clone()), self.call.policy.hard_timeout);
+        let loaded = self.await_load(&mut keys, loading).await;
+        let [pending] = keys;
+        match loaded {
+            Ok(loaded) => self.complete(vec![(pending, loaded, cx.options())], started).await,
+            Err(failure) => self.fail(vec![pending], fetch_error(failure)).await,
         }
     }
 }

@@ -146,10 +146,12 @@ where
         let (mut pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate.clone());
         pending.overtakes = overtakes;
         if view.node().redis.is_none() {
-            return lease_one(self.into_batch(call), pending, answer).await;
+            let reason = self.reason();
+            return lease_one(self.into_batch(call, reason), pending, answer).await;
         }
         let elsewhere = Arc::new(Notify::new());
-        let batch = LoadBatch { elsewhere: Some(elsewhere.clone()), ..self.into_batch(call) };
+        let reason = self.reason();
+        let batch = LoadBatch { elsewhere: Some(elsewhere.clone()), ..self.into_batch(call, reason) };
         let (leased, mut waiting) = oneshot::channel();
         let span = tracing::debug_span!("larder.lease", cache = view.node().keyspace.namespace());
         // In a task: whoever stops polling this does not hold up its followers. A lease that nobody waits for is given up.

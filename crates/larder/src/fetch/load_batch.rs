@@ -39,16 +39,30 @@ pub(crate) struct LoadBatch<V> {
     pub(crate) view: Arc<ViewState<V>>,
     pub(super) call: Call,
     pub(crate) tags: Vec<Box<str>>,
-    /// Whether valid entries are loaded too.
-    pub(crate) refresh: bool,
+    pub(crate) reason: Reason,
     /// For a caller that loads itself, and that has no answer before its turn: hears that another node loads.
     pub(super) elsewhere: Option<Arc<Notify>>,
+}
+
+/// Why keys are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// No tier has a fresh value.
+    Missing,
+    /// A caller asks for a value that is newer than all there are.
+    Refresh,
+    /// The value will not be fresh for long. Nobody waits.
+    Ahead,
 }
 
 impl<V> LoadBatch<V>
 where
     V: Send + Sync + 'static,
 {
+    fn is_refresh(&self) -> bool {
+        self.reason == Reason::Refresh
+    }
+
     /// Answers the keys that the tiers can answer. The keys that are open afterwards must be loaded. Waits for another
     /// node if it loads the only key; see also [`LoadBatch::await_other_nodes`].
     pub(crate) async fn lookup<E: Send + Sync + 'static>(&self, keys: &mut [PendingKey<V, E>]) {
@@ -69,7 +83,10 @@ where
             return;
         }
         if let [pending] = &mut *keys {
-            self.lookup_one(pending).await;
+            match self.reason {
+                Reason::Ahead => self.lookup_ahead(pending).await,
+                Reason::Missing | Reason::Refresh => self.lookup_one(pending).await,
+            }
         } else {
             self.lookup_many(keys.iter_mut().collect()).await;
         }
@@ -84,7 +101,7 @@ where
             return;
         }
         // A refresh has waited for a load of this node already, and its lease may still be there.
-        let began = if self.refresh { self.call.started } else { Instant::now() };
+        let began = if self.is_refresh() { self.call.started } else { Instant::now() };
         let mut wait = coordinator.lease_wait_since(began).telling(self.elsewhere.as_deref());
         for _ in 0..MAX_LOOKUPS {
             let key = std::slice::from_ref(&pending.redis_key);
@@ -111,7 +128,7 @@ where
                         return;
                     }
                 }
-                Found::Replaceable(value) if self.refresh => {
+                Found::Replaceable(value) if self.is_refresh() => {
                     if self.lease_refresh(pending, value, &mut wait).await {
                         return;
                     }
@@ -210,7 +227,7 @@ where
         pending.condition = match lookup {
             RedisLookup::LeaseGranted(id) => StoreCondition::lease(id),
             // That load may have begun before the refresh was called, so that its value must be replaced.
-            RedisLookup::LeaseHeldByOther(id) if self.refresh => return Found::Overtaken(id),
+            RedisLookup::LeaseHeldByOther(id) if self.is_refresh() => return Found::Overtaken(id),
             RedisLookup::LeaseHeldByOther(id) => StoreCondition::ForeignLease(id),
             RedisLookup::Absent => StoreCondition::None,
             RedisLookup::Bytes(bytes) => {
@@ -233,7 +250,7 @@ where
                 }
                 // The content of Redis is newer.
                 supersede();
-                if validity == Validity::Valid && (!self.refresh || pending.other_reload.stores(id)) {
+                if validity == Validity::Valid && (!self.is_refresh() || pending.other_reload.stores(id)) {
                     if let Some((ticket, answer)) = pending.end() {
                         node.commit(&pending.redis_key, ticket, &entry, pending.start.tracked_writes);
                         answer.send(self.outcome(entry, Source::Redis));
@@ -284,7 +301,7 @@ where
         validity: Validity,
     ) {
         match validity {
-            Validity::Valid if !self.refresh => {
+            Validity::Valid if !self.is_refresh() => {
                 let node = self.view.node();
                 entry.state().mark_delivered(node.now());
                 node.observers.counts.served_late.add(1);

@@ -17,9 +17,11 @@
 //! - [`waiting`]: the wait for a load, of this caller or of another one.
 //! - [`load_batch`]: what the tiers can answer, for one key or for many, each a [`pending_key`]; [`loader`]: the run of the
 //!   loader, [`bulk_loader`]: of one for many keys; [`completion`]: the end of a load.
+//! - [`ahead`]: loading a value again while it is fresh.
 //! - [`refresh`]: loading a value again on one node; [`other_reload`]: what it knows of another node that does so.
 //! - [`multi`]: fetches of many keys; [`multi_call`]: what their rounds share; [`multi_lease`]: with a load by the caller.
 
+mod ahead;
 mod bulk_loader;
 mod completion;
 mod future;
@@ -47,7 +49,7 @@ use crate::key::KeyBuf;
 use crate::node::fetched::Fetched;
 use crate::policy::Policy;
 use crate::report::error::FetchError;
-use load_batch::LoadBatch;
+use load_batch::{LoadBatch, Reason};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -142,9 +144,14 @@ where
     }
 
     /// The load of this fetch.
-    fn into_batch(self, call: Call) -> LoadBatch<V> {
+    fn into_batch(self, call: Call, reason: Reason) -> LoadBatch<V> {
         let tags = self.options.map_or_else(Vec::new, |options| options.tags);
-        LoadBatch { view: self.view.into_owned(), call, tags, refresh: self.refresh, elsewhere: None }
+        LoadBatch { view: self.view.into_owned(), call, tags, reason, elsewhere: None }
+    }
+
+    /// Why a key is loaded that this fetch does not find.
+    fn reason(&self) -> Reason {
+        if self.refresh { Reason::Refresh } else { Reason::Missing }
     }
 
     /// The policy of this fetch, which leaves nothing open that the view decides.

@@ -2,7 +2,7 @@
 
 use super::BulkOutcome;
 use super::bulk_loader::{BulkLoader, LoadedValues, MakeAbsent, with_absent};
-use super::load_batch::{LoadBatch, fetch_error};
+use super::load_batch::{LoadBatch, Reason, fetch_error};
 use super::loader::BulkCx;
 use super::pending_key::PendingKey;
 use super::view_state::ViewState;
@@ -85,7 +85,7 @@ where
     /// What the loads of this call share.
     pub(super) fn batch(&self) -> LoadBatch<V> {
         let (view, tags) = (self.view.clone(), self.tags.clone());
-        LoadBatch { view, call: self.call, tags, refresh: false, elsewhere: None }
+        LoadBatch { view, call: self.call, tags, reason: Reason::Missing, elsewhere: None }
     }
 
     /// Looks up the open keys in memory. Each is then found, missing or followed.

@@ -5,7 +5,7 @@ use crate::handle::cache::Cache;
 pub use crate::handle::fn_views::CachedFn;
 use crate::handle::local::LocalCache;
 use crate::key::{CacheKey, KeyBuf};
-use crate::policy::MAX_GRACE;
+use crate::policy::{MAX_GRACE, RefreshAhead};
 use crate::view::View;
 use larder_engine::MAX_TTL;
 use larder_text::parse_time;
@@ -136,6 +136,16 @@ time_options! {
 pub const fn jitter(part: f32) -> f32 {
     assert!(part >= 0.0 && part <= 1.0, "`jitter` must be a number, from 0 to 1");
     part
+}
+
+/// The `refresh_ahead` of a function: a part of the time to live.
+///
+/// # Panics
+/// If it is out of range.
+#[track_caller]
+pub const fn refresh_ahead(part: f32) -> RefreshAhead {
+    assert!(part >= 0.0 && part <= 1.0, "`refresh_ahead` must be a number, from 0 to 1");
+    RefreshAhead::After(part)
 }
 
 const fn at_most(one: Duration, other: Duration) -> bool {

@@ -1,7 +1,8 @@
 //! Entries of the memory tier: a value behind an `Arc`, as the engine stores it, and the state by which it is judged.
 
+use super::ahead::Ahead;
 use crate::key::MemoryKey;
-use crate::policy::Lifetime;
+use crate::policy::{Lifetime, RefreshAhead};
 use crate::value::envelope::millis;
 use crate::value::format::Id;
 use larder_engine::Ttl;
@@ -65,6 +66,8 @@ pub(crate) struct EntryState {
     pub(crate) tags: Box<[Box<str>]>,
     /// The length of the encoded value, by which the entry is weighed.
     pub(crate) encoded_bytes: u32,
+    /// How long the load of the value took, in milliseconds; 0 for a value that was written.
+    pub(crate) cost_ms: u32,
     /// When the value was stored in memory.
     pub(crate) stored_at: Duration,
     /// The age of the value at that time, if Redis knew it.
@@ -87,6 +90,8 @@ pub(crate) struct EntryState {
     delivered_at: AtomicU64,
     /// The ledger epoch in which the entry was last compared with all stamps; 0 for never.
     checked_in: AtomicU64,
+    /// When the value is loaded again while it is fresh.
+    ahead: Ahead,
 }
 
 impl EntryState {
@@ -113,6 +118,7 @@ impl EntryState {
             promoted: false,
             tags: Box::default(),
             encoded_bytes: 0,
+            cost_ms: 0,
             stored_at: Duration::ZERO,
             initial_age: Duration::ZERO,
             is_stale_value: false,
@@ -124,6 +130,7 @@ impl EntryState {
             validated_at: AtomicU64::new(0),
             delivered_at: AtomicU64::new(0),
             checked_in: AtomicU64::new(0),
+            ahead: Ahead::never(),
         }
     }
 
@@ -143,6 +150,23 @@ impl EntryState {
         *self.validated_in.get_mut() = generation;
         *self.validated_at.get_mut() = nanos(now);
         *self.checked_in.get_mut() = epoch;
+        self.ahead.set_end(now.saturating_add(fresh_for));
+    }
+
+    /// The value, whose load took so long, is loaded again while it is fresh. Its times are set before or after.
+    pub(crate) fn set_ahead(&mut self, policy: Option<RefreshAhead>, cost: Duration) {
+        self.cost_ms = u32::try_from(millis(cost)).unwrap_or(u32::MAX);
+        self.ahead = Ahead::new(policy, self.lifetime().fresh, cost);
+        match (self.fresh_until.load(Ordering::Relaxed), self.keep_until.load(Ordering::Relaxed)) {
+            (_, 0) => {}
+            (fresh, kept) => self.ahead.set_end(Duration::from_nanos(fresh.min(kept))),
+        }
+    }
+
+    /// When the value is loaded again while it is fresh.
+    #[inline]
+    pub(crate) fn ahead(&self) -> &Ahead {
+        &self.ahead
     }
 
     /// The state of the same value, which is stale and served for `retry_after`.
@@ -175,6 +199,7 @@ impl EntryState {
             validated_at: copy(&self.validated_at),
             delivered_at: copy(&self.delivered_at),
             checked_in: copy(&self.checked_in),
+            ahead: self.ahead.copy(),
             ..*self
         }
     }
@@ -258,6 +283,7 @@ impl EntryState {
             });
         if renewed.is_ok() {
             self.keep_until.store(nanos(now.saturating_add(lifetime.kept_for())), Ordering::Relaxed);
+            self.ahead.set_end(now.saturating_add(lifetime.fresh));
         }
         renewed.is_ok()
     }

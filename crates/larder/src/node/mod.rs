@@ -3,6 +3,7 @@
 //! move: the trust in memory, the ledger, the reported writes.
 //!
 //! - [`entry`]: an entry in memory and its state; [`fetched`]: an entry as the caller gets it.
+//! - [`ahead`]: when a value is loaded again before it expires.
 //! - [`trust`], [`ledger`], [`key_counts`]: the counters by which an entry is judged; [`soft_time`]: when it became stale.
 //! - [`validity`]: the one function that judges it.
 //! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
@@ -10,6 +11,7 @@
 //!   [`listeners`]: functions that hear what other nodes invalidate.
 //! - [`guarded_tier`]: Redis; [`server_clock`]: its clock, by which values expire there.
 
+pub(crate) mod ahead;
 pub(crate) mod entry;
 pub(crate) mod fetched;
 mod freshness;
@@ -70,6 +72,8 @@ pub(crate) struct Node {
     pub(crate) observers: Observers,
     /// The source of ids and jitter.
     pub(crate) random: Random,
+    /// The source of chances, which each of many hits may draw from. Two processes may draw the same.
+    pub(crate) chances: Random,
     /// Why no tier answers, as bits; 0 if they do. In one atomic, since each hit reads it.
     pub(crate) off: AtomicU8,
     /// The process that built the cache.
@@ -365,6 +369,7 @@ pub(crate) mod tests {
             },
             observers: Observers::new(None),
             random: Random::new(Some(1)),
+            chances: Random::cheap(Some(1)),
             off: AtomicU8::new(0),
             process: Process::current(),
             tasks: Tasks::default(),

@@ -5,7 +5,7 @@ use super::server_clock::time_until;
 use super::view_config::ViewConfig;
 use super::{Node, StartState};
 use crate::key::MemoryKey;
-use crate::policy::Lifetime;
+use crate::policy::{Lifetime, RefreshAhead};
 use crate::report::events::{Event, EventKey};
 use crate::tier::Expiry;
 use crate::value::codec;
@@ -70,6 +70,22 @@ pub(crate) struct NewEntry {
     pub(crate) tags: Vec<Box<str>>,
     /// The id in Redis, if it is stored there.
     pub(crate) id: Option<Id>,
+    /// How long its load took; zero for a value that was written.
+    pub(crate) cost: Duration,
+    /// When it is loaded again while it is fresh, if not the view decides.
+    pub(crate) refresh_ahead: Option<RefreshAhead>,
+}
+
+impl NewEntry {
+    /// Of a value that was written.
+    pub(crate) fn written(
+        encoded_bytes: usize,
+        lifetime: Lifetime,
+        tags: Vec<Box<str>>,
+        id: Option<Id>,
+    ) -> Self {
+        NewEntry { encoded_bytes, lifetime, tags, id, cost: Duration::ZERO, refresh_ahead: None }
+    }
 }
 
 impl Node {
@@ -107,6 +123,7 @@ impl Node {
             }
         };
         let mut state = EntryState::without_times(Lifetime { fresh: meta.ttl, grace: meta.grace });
+        state.set_ahead(view.policy.refresh_ahead, meta.cost);
         state.id = Some(meta.id);
         state.clock = meta.clock;
         state.promoted = true;
@@ -233,7 +250,9 @@ impl Node {
         start: &StartState,
     ) -> MemoryEntry {
         let weight = view.weight(&value, new.encoded_bytes);
+        let (refresh_ahead, cost) = (new.refresh_ahead.or(view.policy.refresh_ahead), new.cost);
         let mut state = self.new_state(new, start);
+        state.set_ahead(refresh_ahead, cost);
         state.encoded_bytes = weight;
         MemoryEntry::new(value, state)
     }

@@ -198,7 +198,7 @@ impl SharedLease {
     }
 
     fn copy_as(&self, id: Option<Id>, lifetime: Lifetime, tags: Vec<Box<str>>) -> SharedCopy {
-        let new = NewEntry { encoded_bytes: 0, lifetime, tags, id };
+        let new = NewEntry::written(0, lifetime, tags, id);
         let state = self.start.view.node().new_state(new, &self.start.state);
         SharedCopy::new(state, &self.start.invalidations)
     }

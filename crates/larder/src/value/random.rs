@@ -20,6 +20,11 @@ impl Random {
         seed.map_or(Random::Os, |seed| Random::Seeded(AtomicU64::new(seed)))
     }
 
+    /// Numbers that cost no system call each, and that the children of a fork have in common.
+    pub(crate) fn cheap(seed: Option<u64>) -> Self {
+        Random::Seeded(AtomicU64::new(seed.unwrap_or_else(random_u64)))
+    }
+
     pub(crate) fn bytes(&self) -> [u8; 16] {
         match self {
             Random::Os => from_os(),

@@ -160,7 +160,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let id = node.random.id();
         let sealing = Sealing { id, clock: 0, lifetime, cost: Duration::ZERO, tags: tags.clone() };
         let sealed = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
-        let new = NewEntry { encoded_bytes: sealed.encoded_bytes, lifetime, tags, id: Some(id) };
+        let new = NewEntry::written(sealed.encoded_bytes, lifetime, tags, Some(id));
         let entry = node.new_entry(&self.config, Arc::new(value), new, &node.start_state(redis_key));
         let ttl = entry.state().memory_ttl();
         let (now, trust, epoch) = (node.now(), node.trust.snapshot(), node.ledger.epoch());

@@ -79,7 +79,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             None => None,
         };
         let encoded_bytes = former.encoded_bytes as usize;
-        let new = NewEntry { encoded_bytes, lifetime, tags: former.tags.to_vec(), id: Some(id) };
+        let cost = Duration::from_millis(former.cost_ms.into());
+        let new =
+            NewEntry { cost, ..NewEntry::written(encoded_bytes, lifetime, former.tags.to_vec(), Some(id)) };
         let entry = node.new_entry(&self.config, value.clone(), new, &present.start);
         Ok(Becomes::Put { entry, envelope })
     }

@@ -156,7 +156,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let sealing =
             Sealing { id, clock: present.start.clock, lifetime, cost: Duration::ZERO, tags: tags.clone() };
         let sealed = node.seal(&self.config, &value, sealing).map_err(CacheError::Encode)?;
-        let new = NewEntry { encoded_bytes: sealed.encoded_bytes, lifetime, tags, id: Some(id) };
+        let new = NewEntry::written(sealed.encoded_bytes, lifetime, tags, Some(id));
         let entry = node.new_entry(&self.config, Arc::new(value), new, &present.start);
         let envelope = match sealed.envelope {
             Some(bytes) => Some(node.with_deadline(bytes, lifetime.kept_for()).ok_or(CacheError::NotAsked)?),

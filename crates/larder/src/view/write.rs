@@ -336,7 +336,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             let SealedValue { envelope, encoded_bytes } =
                 node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
             let start = StartState { clock, ..node.start_state(redis_key) };
-            let new = NewEntry { encoded_bytes, lifetime, tags: tags.clone(), id: Some(id) };
+            let new = NewEntry::written(encoded_bytes, lifetime, tags.clone(), Some(id));
             sealed.entries.push(node.new_entry(&self.config, value.clone(), new, &start));
             let put = envelope.and_then(|envelope| node.with_deadline(envelope, lifetime.kept_for()));
             sealed.operations.push(match put {

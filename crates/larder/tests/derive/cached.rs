@@ -176,7 +176,7 @@ async fn feed(
 #[derive(Debug, PartialEq)]
 struct Feed(String);
 
-#[larder::cached(view = "settings")]
+#[larder::cached(view = "settings", refresh_ahead = 0.9)]
 async fn settings(_cache: &LocalCache) -> Result<&'static str, std::convert::Infallible> {
     Ok("dark")
 }

@@ -20,6 +20,8 @@ pub(crate) enum Effect {
     Negative,
     /// A time to live was shortened by chance.
     Jitter,
+    /// A value that was fresh was loaded again, for nobody who waited.
+    Ahead,
     /// A read restarted a time to live.
     Touch,
     /// A caller loaded a value itself.
@@ -46,13 +48,14 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    const ALL: [Effect; 21] = [
+    const ALL: [Effect; 22] = [
         Effect::Refresh,
         Effect::SoftTimeout,
         Effect::HardTimeout,
         Effect::Grace,
         Effect::Negative,
         Effect::Jitter,
+        Effect::Ahead,
         Effect::Touch,
         Effect::Lease,
         Effect::Bulk,

@@ -7,7 +7,7 @@ use super::keeper::Keeper;
 use super::rng::Rng;
 use larder::{
     Builder, BulkLeased, BulkOutcome, Cache, CoherenceMode, FetchError, Fetched, Invalidation, Leased,
-    Policy, Reach, Removal, Source, Update, View, WriteOptions,
+    Policy, Reach, RefreshAhead, Removal, Source, Update, View, WriteOptions,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,7 @@ pub(crate) struct Node {
     keys: usize,
     layout: Layout,
     has_jitter: bool,
+    loads_ahead: bool,
     touches: bool,
     /// Whether Redis did not reply when this node was last called.
     is_lost: AtomicBool,
@@ -72,6 +73,9 @@ impl Node {
         let policy = if rng.chance(300) { policy.soft_timeout(Duration::from_millis(20)) } else { policy };
         let (has_jitter, touches) = (rng.chance(300), rng.chance(300));
         let policy = if has_jitter { policy.jitter(0.5) } else { policy };
+        let loads_ahead = rng.chance(400);
+        let ahead = if rng.chance(500) { RefreshAhead::After(0.0) } else { RefreshAhead::ByCost(100.0) };
+        let policy = if loads_ahead { policy.refresh_ahead(ahead) } else { policy };
         let policy = if rng.chance(300) { policy.negative_ttl(Duration::from_millis(500)) } else { policy };
         let cache = builder
             .ttl(ttl)
@@ -93,7 +97,7 @@ impl Node {
         };
         let keepers = bytes.map(Keeper::new);
         let (is_lost, effects) = (AtomicBool::new(false), effects.clone());
-        Node { views, keepers, cache, keys, layout, has_jitter, touches, is_lost, effects }
+        Node { views, keepers, cache, keys, layout, has_jitter, loads_ahead, touches, is_lost, effects }
     }
 
     /// Notes what a fetch shows, whose loader has failed or not.
@@ -188,16 +192,22 @@ impl NodeCalls for Node {
         }
         let has_failed = Arc::new(AtomicBool::new(false));
         let fails = has_failed.clone();
+        let is_answered = Arc::new(AtomicBool::new(false));
+        let (answered, effects) = (is_answered.clone(), self.effects.clone());
+        let loads_ahead = self.loads_ahead;
         let fetch = self.view(key).fetch(&(key as u64));
         // Half of the tags are added by the loader.
         let fetch = if key.is_multiple_of(2) { fetch.tag(Self::tag(key)) } else { fetch };
         let loaded = fetch.load(move |cx| async move {
+            effects.note_if(loads_ahead && answered.load(Ordering::Relaxed), Effect::Ahead);
             let value = loading.await;
             fails.store(value.is_err(), Ordering::Relaxed);
             cx.tag(Self::tag(key));
             value
         });
         let fetched = loaded.await;
+        let is_hit = fetched.as_ref().is_ok_and(|found| found.source() == Source::Memory);
+        is_answered.store(is_hit, Ordering::Relaxed);
         self.note_fetch(&fetched, has_failed.load(Ordering::Relaxed));
         fetched.ok().map(|value| *value)
     }

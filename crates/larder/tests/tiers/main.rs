@@ -1,5 +1,6 @@
 //! The tiers, one file per promise. A new test goes into the file of the promise that it proves, or into a new one.
 
+mod ahead;
 mod bulk_leases;
 mod cluster;
 mod cluster_tls;
