@@ -85,6 +85,8 @@ mod pages {
     struct Tags;
     #[doc = include_str!("../../../docs/grace.md")]
     struct Grace;
+    #[doc = include_str!("../../../docs/warm.md")]
+    struct Warm;
     #[doc = include_str!("../../../docs/keys.md")]
     struct Keys;
     #[doc = include_str!("../../../docs/serialization.md")]

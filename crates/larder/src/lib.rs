@@ -105,7 +105,9 @@ pub use value::schema::Schema;
 #[doc(hidden)]
 pub use value::schema::mix_schema;
 pub use view::raw::{Counters, RawView};
-pub use view::{EntryInspection, Inspection, ReadView, Update, Updated, View, WriteOptions};
+pub use view::{
+    EntryInspection, HotKeys, Inspection, NoHotKeys, ReadView, Update, Updated, View, WriteOptions,
+};
 
 #[cfg(feature = "derive")]
 pub use larder_derive::{CacheKey, Schema, cached};

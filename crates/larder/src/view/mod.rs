@@ -7,11 +7,13 @@ pub(crate) mod raw;
 mod read;
 mod rewrite;
 mod update;
+mod warm;
 mod write;
 
 pub use inspect::{EntryInspection, Inspection};
 pub use read::ReadView;
 pub use update::{Update, Updated};
+pub use warm::{HotKeys, NoHotKeys};
 pub use write::WriteOptions;
 
 use crate::coherence::Coordinator;

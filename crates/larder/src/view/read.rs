@@ -109,38 +109,7 @@ where
     where
         K: 'k,
     {
-        let keys: Vec<KeyBuf> = keys.into_iter().map(KeyBuf::of).collect();
-        let state = &self.state;
-        if !state.node().is_usable() {
-            return keys.iter().map(|_| None).collect();
-        }
-        let mut answers = Vec::with_capacity(keys.len());
-        let mut all_missed = Vec::new();
-        // After the keys, whose iterator is the caller's.
-        let now = state.node().now();
-        for (index, key) in keys.iter().enumerate() {
-            answers.push(match state.look_up_to_read(key, now) {
-                MemoryLookup::Hit(fetched) => {
-                    state.renew_on_read(key, Some(&fetched));
-                    Some(fetched)
-                }
-                missed => {
-                    if all_missed.is_empty() {
-                        all_missed.reserve_exact(keys.len() - index);
-                    }
-                    all_missed.extend(MissedKey::new(index, key.clone(), missed));
-                    None
-                }
-            });
-        }
-        if !all_missed.is_empty() {
-            let touched = all_missed.iter().filter(|_| state.config.touch_on_read);
-            let touched: Vec<usize> = touched.map(|missed| missed.index).collect();
-            state.node().tasks.within(state.read_from_redis(all_missed, &mut answers)).await;
-            touched.into_iter().for_each(|index| state.renew_on_read(&keys[index], answers[index].as_ref()));
-        }
-        answers.iter().flatten().for_each(Fetched::note_freshness);
-        answers
+        self.state.read_many(keys.into_iter().map(KeyBuf::of).collect()).await
     }
 
     /// Whether memory or Redis has a valid value. Cost: as [`View::read`].
@@ -169,6 +138,40 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             }
         }
         found
+    }
+
+    /// What a read finds under many keys, in their order.
+    pub(super) async fn read_many(&self, keys: Vec<KeyBuf>) -> Vec<Option<Fetched<V>>> {
+        if !self.node().is_usable() {
+            return keys.iter().map(|_| None).collect();
+        }
+        let mut answers = Vec::with_capacity(keys.len());
+        let mut all_missed = Vec::new();
+        // After the keys, whose iterator is the caller's.
+        let now = self.node().now();
+        for (index, key) in keys.iter().enumerate() {
+            answers.push(match self.look_up_to_read(key, now) {
+                MemoryLookup::Hit(fetched) => {
+                    self.renew_on_read(key, Some(&fetched));
+                    Some(fetched)
+                }
+                missed => {
+                    if all_missed.is_empty() {
+                        all_missed.reserve_exact(keys.len() - index);
+                    }
+                    all_missed.extend(MissedKey::new(index, key.clone(), missed));
+                    None
+                }
+            });
+        }
+        if !all_missed.is_empty() {
+            let touched = all_missed.iter().filter(|_| self.config.touch_on_read);
+            let touched: Vec<usize> = touched.map(|missed| missed.index).collect();
+            self.node().tasks.within(self.read_from_redis(all_missed, &mut answers)).await;
+            touched.into_iter().for_each(|index| self.renew_on_read(&keys[index], answers[index].as_ref()));
+        }
+        answers.iter().flatten().for_each(Fetched::note_freshness);
+        answers
     }
 
     /// Looks up memory at this time, which the caller has just read. The ticket gives way to those who load: a caller may

@@ -43,6 +43,7 @@ mod unpolled;
 mod unsupported;
 mod updates;
 
+mod warm;
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::future::poll_fn;
