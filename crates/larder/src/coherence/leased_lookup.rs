@@ -12,6 +12,7 @@ use crate::value::format::Id;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+use tracing::{Span, debug_span};
 
 /// The shortest and the longest pause between lookups of a key whose lease another node has.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -172,10 +173,24 @@ impl Coordinator {
         key: &[Vec<u8>],
         wait: &mut LeaseWait<'_>,
     ) -> Result<(RedisLookup, u64), CacheError> {
+        let mut waiting = None;
         loop {
             let (mut lookups, clock) = self.lookup_redis(key, Purpose::Load).await?;
             let lookup = lookups.pop().unwrap_or(RedisLookup::Absent);
-            let must_wait = matches!(lookup, RedisLookup::LeaseHeldByOther(_));
+            let must_wait = match &lookup {
+                RedisLookup::LeaseHeldByOther(id) => {
+                    waiting.get_or_insert_with(|| debug_span!("larder.lease_wait", lease = %id.to_hex()));
+                    true
+                }
+                RedisLookup::LeaseGranted(id) => {
+                    let span = Span::current();
+                    if !span.is_disabled() {
+                        span.record("lease", tracing::field::display(id.to_hex()));
+                    }
+                    false
+                }
+                RedisLookup::Absent | RedisLookup::Bytes(_) => false,
+            };
             if !must_wait || !wait.pause().await {
                 wait.end(usize::from(must_wait));
                 return Ok((lookup, clock));

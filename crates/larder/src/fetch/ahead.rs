@@ -8,6 +8,7 @@ use super::Fetch;
 use super::load_batch::{LoadBatch, Reason};
 use super::loader::BoxedLoader;
 use super::pending_key::PendingKey;
+use super::spans::shared_until_end;
 use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::leased_lookup::{Purpose, RedisLookup};
@@ -51,9 +52,9 @@ where
         let (pending, _) = PendingKey::new(view.redis_key(&self.key), ticket, Some(candidate));
         // A soft timeout is for callers that wait.
         let call = Call::start(self.resolved_policy(), true);
-        let span = tracing::debug_span!("larder.ahead", cache = view.node().keyspace.namespace());
+        let (span, shared) = view.load_span(&self.key);
         let loading = self.into_batch(call, Reason::Ahead).lookup_and_load(pending, loader);
-        view.node().tasks.spawn_if_possible(loading.instrument(span));
+        view.node().tasks.spawn_if_possible(shared_until_end(loading, shared).instrument(span));
     }
 }
 

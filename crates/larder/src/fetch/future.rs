@@ -3,6 +3,7 @@
 use super::load_batch::{LoadBatch, fetch_error};
 use super::loader::{self, BoxedLoader, LoadCx, Loaded, Loader};
 use super::pending_key::PendingKey;
+use super::spans::{record_outcome, shared_until_end};
 use super::turn::{Lead, Turn};
 use super::waiting::{Call, answer_or_stale};
 use super::{Fetch, Outcome};
@@ -109,8 +110,14 @@ where
 {
     /// The rest of a fetch that is no hit, where its tasks are.
     fn slow(self, lookup: Option<MemoryLookup<V>>, loader: BoxedLoader<V, E>) -> Slow<V, E> {
-        let tasks = self.view.node().tasks.clone();
-        Box::pin(async move { tasks.within(self.lead_or_follow(lookup, loader)).await })
+        let (tasks, span) = (self.view.node().tasks.clone(), self.view.fetch_span());
+        let recorded = span.clone();
+        let fetching = async move {
+            let outcome = tasks.within(self.lead_or_follow(lookup, loader)).await;
+            record_outcome(&recorded, &outcome);
+            outcome
+        };
+        Box::pin(fetching.instrument(span))
     }
 
     /// Leads or follows loads of the key until there is an outcome. Without a lookup it begins with one.
@@ -132,10 +139,9 @@ where
         let (view, key) = (self.view.clone(), self.key.clone());
         let (mut pending, answer) = PendingKey::new(view.redis_key(&key), ticket, candidate.clone());
         pending.overtakes = overtakes;
-        let namespace = view.node().keyspace.namespace();
-        let span = tracing::debug_span!("larder.fetch", cache = namespace);
-        let reason = self.reason();
-        tokio::spawn(self.into_batch(call, reason).lookup_and_load(pending, loader).instrument(span));
+        let (reason, (span, shared)) = (self.reason(), view.load_span(&key));
+        let loading = self.into_batch(call, reason).lookup_and_load(pending, loader);
+        tokio::spawn(shared_until_end(loading, shared).instrument(span));
         let answered = answer_or_stale(&view, &call, &key, candidate, answer).await?;
         Ok(answered.expect("only a bulk loader leaves a key out"))
     }

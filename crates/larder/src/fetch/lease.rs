@@ -5,6 +5,7 @@ use super::held_load::HeldLoad;
 use super::load_batch::LoadBatch;
 use super::loader::{LoadCx, Loaded};
 use super::pending_key::PendingKey;
+use super::spans::shared_until_end;
 use super::turn::{Lead, Turn};
 use super::view_state::ViewState;
 use super::waiting::{Call, servable};
@@ -153,10 +154,10 @@ where
         let reason = self.reason();
         let batch = LoadBatch { elsewhere: Some(elsewhere.clone()), ..self.into_batch(call, reason) };
         let (leased, mut waiting) = oneshot::channel();
-        let span = tracing::debug_span!("larder.lease", cache = view.node().keyspace.namespace());
+        let (span, shared) = view.load_span(&key);
         // In a task: whoever stops polling this does not hold up its followers. A lease that nobody waits for is given up.
         let leasing = async move { _ = leased.send(lease_one(batch, pending, answer).await) };
-        tokio::spawn(leasing.instrument(span));
+        tokio::spawn(shared_until_end(leasing, shared).instrument(span));
         let stale = candidate.zip(call.soft_end());
         if let Some((candidate, soft_end)) = stale {
             let is_slow_elsewhere = async {

@@ -19,6 +19,7 @@
 //!   loader, [`bulk_loader`]: of one for many keys; [`completion`]: the end of a load.
 //! - [`ahead`]: loading a value again while it is fresh.
 //! - [`refresh`]: loading a value again on one node; [`other_reload`]: what it knows of another node that does so.
+//! - [`spans`]: what a trace shows of a fetch.
 //! - [`multi`]: fetches of many keys; [`multi_call`]: what their rounds share; [`multi_lease`]: with a load by the caller.
 
 mod ahead;
@@ -35,6 +36,7 @@ mod multi_lease;
 mod other_reload;
 mod pending_key;
 mod refresh;
+mod spans;
 mod turn;
 pub(crate) mod view_state;
 mod waiting;

@@ -13,6 +13,7 @@ use larder_engine::FollowOutcome;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
 /// What the loads of one call have in common.
 #[derive(Clone, Copy)]
@@ -76,6 +77,21 @@ pub(super) struct LeftOut;
 /// Waits for another caller's load, since `began`. If its result cannot be served to this caller: `Err` with the next lookup, or
 /// `None` to look up memory again.
 pub(super) async fn follow<V, E>(
+    view: &ViewState<V>,
+    call: &Call,
+    key: &KeyBuf,
+    waiter: Waiter,
+    began: Instant,
+) -> Result<BulkOutcome<V, E>, Option<MemoryLookup<V>>>
+where
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    let span = view.wait_span(key);
+    await_other(view, call, key, waiter, began).instrument(span).await
+}
+
+async fn await_other<V, E>(
     view: &ViewState<V>,
     call: &Call,
     key: &KeyBuf,

@@ -8,7 +8,7 @@
 //! - [`validity`]: the one function that judges it.
 //! - [`lookup`]: memory lookups; [`sealing`]: between a value, its envelope and its entry.
 //! - [`keyspace`]: the names; [`view_config`]: one view; [`observers`]: events, counters and errors;
-//!   [`listeners`]: functions that hear what other nodes invalidate.
+//!   [`listeners`]: functions that hear what other nodes invalidate; [`load_spans`]: for traces.
 //! - [`guarded_tier`]: Redis; [`server_clock`]: its clock, by which values expire there.
 
 pub(crate) mod ahead;
@@ -20,6 +20,7 @@ pub(crate) mod key_counts;
 pub(crate) mod keyspace;
 pub(crate) mod ledger;
 pub(crate) mod listeners;
+pub(crate) mod load_spans;
 pub(crate) mod lookup;
 pub(crate) mod observers;
 pub(crate) mod sealing;
@@ -47,6 +48,7 @@ use larder_engine::fork::Process;
 use larder_engine::{Op, Ttl};
 use ledger::{FLOOR, Invalidation, Ledger, member};
 use listeners::Listeners;
+use load_spans::LoadSpans;
 use observers::Observers;
 use server_clock::ServerClock;
 use std::sync::OnceLock;
@@ -74,6 +76,8 @@ pub(crate) struct Node {
     pub(crate) random: Random,
     /// The source of chances, which each of many hits may draw from. Two processes may draw the same.
     pub(crate) chances: Random,
+    /// The spans of loads, for traces.
+    pub(crate) load_spans: LoadSpans,
     /// Why no tier answers, as bits; 0 if they do. In one atomic, since each hit reads it.
     pub(crate) off: AtomicU8,
     /// The process that built the cache.
@@ -370,6 +374,7 @@ pub(crate) mod tests {
             observers: Observers::new(None),
             random: Random::new(Some(1)),
             chances: Random::cheap(Some(1)),
+            load_spans: LoadSpans::default(),
             off: AtomicU8::new(0),
             process: Process::current(),
             tasks: Tasks::default(),

@@ -7,6 +7,13 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Id(pub(crate) [u8; 16]);
 
+impl Id {
+    /// For people and traces.
+    pub(crate) fn to_hex(self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
 /// The reason why bytes in Redis are not a value. The lookup is a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

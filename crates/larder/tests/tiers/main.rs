@@ -37,13 +37,14 @@ mod shared;
 mod shutdown;
 mod single_flight;
 mod spaces;
+mod spans;
 mod tags;
 mod tls;
 mod unpolled;
 mod unsupported;
 mod updates;
-
 mod warm;
+
 use larder::{Builder, Cache, FetchError, Fetched, View};
 use larder_testkit::{Gate, RedisServer, eventually};
 use std::future::poll_fn;

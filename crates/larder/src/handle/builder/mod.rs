@@ -311,6 +311,7 @@ impl Builder {
             observers: Observers::new(self.on_error),
             random: Random::new(self.seed),
             chances: Random::cheap(self.seed),
+            load_spans: Default::default(),
             off: AtomicU8::new(0),
             process: Process::current(),
             tasks: Tasks(self.runtime),
