@@ -4,11 +4,13 @@
 //! - `restarts`: what is answered from disk, and how.
 //! - `purges`: what was purged or invalidated stays so. `replaced`: so does what was replaced or forbidden.
 //! - `files`: what the folder has, who may read it, how much room it takes, and what is made of a damaged one.
+//! - `formats`: folders of former versions.
 //! - `failures`: a folder that cannot be written, or belongs to others.
 //! - `model`: random operations and restarts, compared with a model of what may be served.
 
 mod failures;
 mod files;
+mod formats;
 mod model;
 mod purges;
 mod replaced;
