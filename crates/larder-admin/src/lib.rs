@@ -40,15 +40,28 @@
 //! |---|---|---|
 //! | `http` | no | `Registry::register_http`, for response caches of the crate `larder-http` |
 //! | `http-shared` | no | the same for response caches that replicas share; it has `http` and `tiers` |
+//! | `metrics` | no | `Registry::record`: the figures for the recorder of the facade `metrics` |
+//! | `otel` | no | `Registry::observe`: the figures as instruments of an OpenTelemetry meter |
+//! | `prometheus-client` | no | `Registry::collector`: the figures in a registry of the crate `prometheus-client` |
 //! | `tiers` | no | `Registry::register_cache` and `Sample::with_cache`, for caches of the crate `larder` |
 
+#[cfg(feature = "metrics")]
+mod facade;
+mod families;
 mod history;
 mod moment;
 mod open_files;
+#[cfg(feature = "otel")]
+mod otel;
 mod parts;
+#[cfg(feature = "prometheus-client")]
+mod prometheus;
 mod routes;
 mod token;
 mod unwind;
+
+#[cfg(feature = "prometheus-client")]
+pub use prometheus::PartsCollector;
 
 pub use parts::degradation::Degradation;
 pub use parts::explain::{ExplainFuture, Explainer, Explanation};

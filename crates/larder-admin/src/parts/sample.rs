@@ -326,6 +326,13 @@ pub(crate) struct PartSample {
     pub(crate) sample: Sample,
 }
 
+impl PartSample {
+    /// Whether the part answers its requests.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.sample.state.is_alive() && self.sample.degradations.iter().all(|own| own.is_ready)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,12 +23,7 @@ pub(crate) async fn ready(State(state): State<AppState>) -> Response {
     let parts = state.registry.sample();
     let lines: Vec<String> =
         parts.iter().flat_map(|part| not_running(part).into_iter().chain(lacks(part))).collect();
-    answer(parts.iter().all(is_ready), "ready\n", &lines)
-}
-
-/// Whether a part answers its requests.
-pub(crate) fn is_ready(part: &PartSample) -> bool {
-    part.sample.state.is_alive() && part.sample.degradations.iter().all(|own| own.is_ready)
+    answer(parts.iter().all(PartSample::is_ready), "ready\n", &lines)
 }
 
 fn answer(is_well: bool, first: &str, lines: &[String]) -> Response {
