@@ -21,10 +21,13 @@ use options::{settings, usage, variables};
 use output::one_line;
 use parts::redis_source::RedisSource;
 use process::allocator;
+use process::telemetry::Telemetry;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 fn main() -> ExitCode {
     allocator::give_memory_back_soon();
@@ -34,8 +37,19 @@ fn main() -> ExitCode {
     if let Some(warning) = variables::warning(environment) {
         output::remark(&warning);
     }
-    start_logging();
-    match run(cli, given) {
+    let telemetry = match Telemetry::start() {
+        Ok(telemetry) => telemetry,
+        Err(error) => {
+            output::remark(&format!("larder {name}: {}", one_line(&error)));
+            return ExitCode::FAILURE;
+        }
+    };
+    start_logging(telemetry.as_ref());
+    let ended = run(cli, given);
+    if let Some(telemetry) = telemetry {
+        telemetry.end();
+    }
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::remark(&format!("larder {name}: {}", one_line(&error)));
@@ -122,7 +136,7 @@ impl Command {
 }
 
 /// Warnings and errors go to stderr; `LARDER_LOG=debug` shows more.
-fn start_logging() {
+fn start_logging(telemetry: Option<&Telemetry>) {
     let requested = std::env::var_os("LARDER_LOG").map(|text| text.to_string_lossy().into_owned());
     let filter = match requested.as_deref() {
         None | Some("") => None,
@@ -135,14 +149,14 @@ fn start_logging() {
         }),
     };
     let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         // By `eprintln!`, which panics if stderr is what failed.
         .log_internal_errors(false)
-        .init();
+        .with_filter(filter);
+    tracing_subscriber::registry().with(log).with(telemetry.map(Telemetry::layer)).init();
 }
 
 /// The filter that a text describes. A word is the name of a level or of one of our targets: the parser would take any other

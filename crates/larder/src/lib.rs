@@ -111,3 +111,8 @@ pub use view::{
 
 #[cfg(feature = "derive")]
 pub use larder_derive::{CacheKey, Schema, cached};
+
+/// The page on traces, whose example is tested here.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/telemetry.md")]
+struct TelemetryPage;

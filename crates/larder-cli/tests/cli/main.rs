@@ -26,6 +26,7 @@
 //! | `larder doctor` | `doctor` |
 //! | the same and `larder warm` with `larder proxy` | `proxy` |
 //! | the alerting rules and the Grafana dashboard, with Debian's Prometheus | `prometheus` |
+//! | what a collector of OpenTelemetry gets | `telemetry` |
 //!
 //! `process`, `http`, `resp`, `shortener`, `dashboard` and `certificate` are helpers.
 
@@ -56,6 +57,7 @@ mod resp;
 mod service_manager;
 mod shortener;
 mod stranger;
+mod telemetry;
 mod tiers;
 mod tokens;
 mod top;

@@ -1,0 +1,144 @@
+//! What a collector of OpenTelemetry gets from a process.
+
+use crate::process::{Up, larder, run};
+use crate::shortener::{create, follow};
+use larder_testkit::until;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Accepts every export, and keeps it.
+#[derive(Clone)]
+struct Collector {
+    address: SocketAddr,
+    exports: Arc<Mutex<Vec<Export>>>,
+}
+
+struct Export {
+    path: String,
+    body: Vec<u8>,
+}
+
+impl Collector {
+    fn start() -> Collector {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let collector = Collector { address, exports: Arc::default() };
+        let accepting = collector.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let collector = accepting.clone();
+                std::thread::spawn(move || while collector.answer(&stream).is_some() {});
+            }
+        });
+        collector
+    }
+
+    /// Reads one request; `None` at the end of the connection.
+    fn answer(&self, mut stream: &TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream);
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first).ok()?;
+        let path = first.split(' ').nth(1)?.to_owned();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok()?;
+            match line.trim_end().split_once(": ") {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.parse().ok()?
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        self.exports.lock().expect("no panic").push(Export { path, body });
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok()
+    }
+
+    /// Whether an export to the path has all these texts. Protobuf has texts as they are.
+    fn has(&self, path: &str, texts: &[&str]) -> bool {
+        let exports = self.exports.lock().expect("no panic");
+        let has = |body: &[u8], text: &&str| body.windows(text.len()).any(|part| part == text.as_bytes());
+        exports.iter().any(|export| export.path == path && texts.iter().all(|text| has(&export.body, text)))
+    }
+}
+
+#[test]
+fn collector_gets_figures_and_spans() {
+    let data = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start();
+    let up = start_with_collector_at(collector.address, data.path());
+    let slug = create(up.http, "https://example.com/");
+    assert_eq!(follow(up.http, &slug), "https://example.com/");
+    let figures = [
+        "service.name",
+        "larder.tier.lookups",
+        "larder.tier.capacity",
+        "larder.tier.latency.bucket",
+        "links",
+    ];
+    until("the figures", || collector.has("/v1/metrics", &figures).then_some(()));
+    let fetch = ["larder.fetch", "outcome", "larder.load"];
+    until("the spans", || collector.has("/v1/traces", &fetch).then_some(()));
+    up.stop();
+}
+
+#[test]
+fn last_spans_are_sent_at_the_end() {
+    let data = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start();
+    let mut command = larder(["up"]);
+    command.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{}/own/path", collector.address));
+    command.env("OTEL_BSP_SCHEDULE_DELAY", "600000").env("OTEL_SERVICE_NAME", "short links");
+    let up = Up::start_as(command, &data.path().join("data"));
+    let slug = create(up.http, "https://example.com/");
+    follow(up.http, &slug);
+    up.stop();
+    assert!(collector.has("/own/path", &["larder.fetch", "short links"]));
+}
+
+#[test]
+fn collector_that_is_not_there_costs_a_line_in_the_log() {
+    let data = tempfile::tempdir().expect("a folder");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let up = start_with_collector_at(free, data.path());
+    let started = Instant::now();
+    let slug = create(up.http, "https://example.com/");
+    follow(up.http, &slug);
+    assert!(started.elapsed() < Duration::from_secs(5), "requests do not wait for exports");
+    until("the log names it", || up.process.stderr().to_lowercase().contains("export").then_some(()));
+    up.stop();
+}
+
+#[test]
+fn collector_that_never_replies_does_not_hold_up_the_end() {
+    let data = tempfile::tempdir().expect("a folder");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let up = start_with_collector_at(silent.local_addr().expect("an address"), data.path());
+    let slug = create(up.http, "https://example.com/");
+    follow(up.http, &slug);
+    silent.accept().expect("an export begins");
+    up.stop();
+}
+
+/// Starts with exports ten times a second.
+fn start_with_collector_at(address: SocketAddr, data: &Path) -> Up {
+    let mut command = larder(["up"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{address}"));
+    command.env("OTEL_BSP_SCHEDULE_DELAY", "100").env("OTEL_METRIC_EXPORT_INTERVAL", "100");
+    Up::start_as(command, &data.join("data"))
+}
+
+#[test]
+fn endpoint_that_cannot_be_used_is_an_error() {
+    let mut command = larder(["server", "--listen", "127.0.0.1:0"]);
+    let ended = run(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example"));
+    ended.assert_failure(
+        "larder server: OTEL_EXPORTER_OTLP_ENDPOINT is \"https://collector.example\", expected http://HOST:PORT of a \
+         collector: OTLP is sent over plain HTTP",
+    );
+}
