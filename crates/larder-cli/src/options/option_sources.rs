@@ -23,8 +23,8 @@ enum Source {
     Flag(String),
     /// Such as `LARDER_SERVER_MAX_MEMORY`.
     Variable(String),
-    /// A section of the file.
-    Section(&'static str),
+    /// A key of the file, and its section.
+    Key { section: &'static str, key: String },
 }
 
 /// The options that the command line and the environment set, by their names in the configuration file.
@@ -77,7 +77,7 @@ impl OptionSources {
         given: &GivenOptions,
         file: Option<PathBuf>,
     ) -> OptionSources {
-        let keys = keys.keys().map(|key| (key.clone(), Source::Section(section)));
+        let keys = keys.keys().map(|key| (key.clone(), Source::Key { section, key: key.clone() }));
         let sources = keys.chain(given.0.clone()).collect();
         OptionSources { section, file, sources }
     }
@@ -96,8 +96,8 @@ impl OptionSources {
         match self.sources.get(option) {
             Some(Source::Flag(_)) if is_named => error,
             Some(Source::Flag(name) | Source::Variable(name)) => error.context(name.clone()),
-            Some(Source::Section(section)) if is_named => error.context(self.place(section)),
-            Some(Source::Section(section)) => error.context(format!("{} {option}", self.place(section))),
+            Some(Source::Key { section, .. }) if is_named => error.context(self.place(section)),
+            Some(Source::Key { section, key }) => error.context(format!("{} {key}", self.place(section))),
             // What is missing is missing in the file: another key of it needs the option.
             None if is_named && self.file.is_some() => error.context(self.place(self.section)),
             None => error,

@@ -85,7 +85,8 @@ pub(crate) fn run_server(mut settings: settings::Server, from: Option<RedisSourc
     })
 }
 
-fn read_again(certificate: &CertificateHandle) {
+/// Reads the certificate of the cache server again, and says how that went.
+pub(crate) fn read_again(certificate: &CertificateHandle) {
     match certificate.reload() {
         Ok(()) => remark("larder server: the certificate was read again"),
         Err(error) => remark(&format!("larder server: the old certificate stays: {error}")),

@@ -1,6 +1,6 @@
 //! Users and TLS of `larder server`, by its flags and with redis-cli.
 
-use crate::process::{Ended, Process, larder, run, start_server};
+use crate::process::{Ended, Process, Up, larder, run, start_server};
 use larder_testkit::{program, until};
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -83,6 +83,28 @@ fn certificate_is_read_again_after_a_hangup_if_it_is_valid() {
     until("the new one", || server.stderr().contains("the certificate was read again").then_some(()));
     assert_eq!(ask(&cli, port, &files.path("server.pem"), &["PING"]).stdout, "PONG\n");
     assert_ne!(ask(&cli, port, &first, &["PING"]).stdout, "PONG\n");
+}
+
+#[test]
+fn certificate_of_all_parts_together_is_read_again_too() {
+    let Some(cli) = program("redis-cli") else { return };
+    let (files, data) = (Files::new(), tempfile::tempdir().expect("a temporary folder"));
+    let path = |name| files.path(name).display().to_string();
+    let config = format!(
+        "[server]\ntls_port = 0\ntls_cert = {:?}\ntls_key = {:?}\n",
+        path("server.pem"),
+        path("server.key")
+    );
+    let mut up = Up::start_with(&data.path().join("data"), &config);
+    let address: SocketAddr = up.encrypted.take().expect("a port with TLS");
+    let first = files.path("first.pem");
+    std::fs::copy(files.path("server.pem"), &first).expect("a copy");
+    assert_eq!(ask(&cli, address.port(), &first, &["PING"]).stdout, "PONG\n");
+    files.renew();
+    up.process.running().hang_up();
+    until("the new one", || up.process.stderr().contains("the certificate was read again").then_some(()));
+    assert_eq!(ask(&cli, address.port(), &files.path("server.pem"), &["PING"]).stdout, "PONG\n");
+    up.stop();
 }
 
 #[test]

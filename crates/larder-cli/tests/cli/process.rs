@@ -71,13 +71,23 @@ impl Process {
         until(&format!("a line that begins with {start:?}"), || {
             // Check before reading the output, so that output from before the end is not missed.
             let ended = self.running.child().try_wait().expect("a child can be waited for");
-            let stdout = self.read("stdout");
-            let whole = stdout.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-            let rest = whole.filter_map(|line| line.strip_prefix(start)).next().map(str::to_owned);
+            let rest = self.printed(start);
             let ended_without_line = ended.is_some() && rest.is_none();
-            assert!(!ended_without_line, "ended with {ended:?} after {stdout:?} and {:?}", self.stderr());
+            assert!(
+                !ended_without_line,
+                "ended with {ended:?} after {:?} and {:?}",
+                self.read("stdout"),
+                self.stderr()
+            );
             rest
         })
+    }
+
+    /// The rest of a complete line on stdout with this start, if it is there already.
+    fn printed(&self, start: &str) -> Option<String> {
+        let stdout = self.read("stdout");
+        let mut whole = stdout.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        whole.find_map(|line| line.strip_prefix(start)).map(str::to_owned)
     }
 
     /// Waits for the end of a process that ends by itself or got a signal.
@@ -102,6 +112,8 @@ impl Process {
 pub(crate) struct Up {
     pub(crate) process: Process,
     pub(crate) resp: SocketAddr,
+    /// That of the cache server with TLS, if it has one.
+    pub(crate) encrypted: Option<SocketAddr>,
     pub(crate) http: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
@@ -132,7 +144,9 @@ impl Up {
         let resp = address("  cache server   redis://");
         let http = address("  short links    http://");
         let admin = address("  dashboard      http://");
-        Up { process, resp, http, admin }
+        let encrypted = process.printed("  cache server   rediss://");
+        let encrypted = encrypted.map(|address| address.parse().expect("an address"));
+        Up { process, resp, encrypted, http, admin }
     }
 
     /// Kills the process, as a crash would: it cannot write anything.

@@ -48,6 +48,15 @@ fn configured_port_in_use_is_an_error() {
         }
         run(&mut command).assert_failure(&failure("up", port));
     }
+    for key in ["resp", "http", "admin"] {
+        let ports = ["resp", "http", "admin"]
+            .map(|port| format!("{port} = {:?}\n", if port == key { &address } else { FREE }));
+        let (_folder, file) = file_with(&format!("[up]\n{}", ports.concat()));
+        let mut command = larder(["up", "--config"]);
+        command.arg(&file).arg("--data").arg(&data);
+        let place = format!("{}: [up] {key}", file.display());
+        run(&mut command).assert_failure(&failure("up", &place));
+    }
 }
 
 #[test]

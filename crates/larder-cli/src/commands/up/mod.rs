@@ -16,7 +16,7 @@ use crate::parts::data_folder;
 use crate::parts::explainers;
 use crate::parts::sources::{self, CurrentStats};
 use crate::parts::startup_pages;
-use crate::parts::{bind_server, open_store, runtime};
+use crate::parts::{bind_server, open_store, read_again, runtime};
 use crate::process::admin_port;
 use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::listen::ListenAddress;
@@ -54,8 +54,8 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     }
     let _lock = data_folder::open(&settings.data)?;
     let admin_token = Token::load_or_create(&settings.data)?;
-    let is_encrypted = settings.proxy.as_ref().is_some_and(|proxy| proxy.config.tls_cert.is_some());
-    let reloads = hangup_reloads(is_encrypted);
+    let proxy_is_encrypted = settings.proxy.as_ref().is_some_and(|proxy| proxy.config.tls_cert.is_some());
+    let reloads = hangup_reloads(proxy_is_encrypted || settings.server.config.tls_port.is_some());
     let signal = signals::stop_signal(reloads)?;
 
     let requested = Shares {
@@ -70,7 +70,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     let store = open_store(&settings.server)?;
     let server = bind_server(&settings.server, &store)?;
     let explained = store.clone();
-    let resp = server.local_addr();
+    let (resp, encrypted) = (server.local_addr(), server.tls_addr());
     settings.server.listen = resp.map(ListenAddress::bound_to);
 
     let sources = settings.links.sources;
@@ -87,16 +87,25 @@ async fn up(mut settings: settings::Up) -> Result<()> {
         }
     };
 
-    print(&addresses(&settings.data, resp, &web.addresses(http.local_addr()?), admin.local_addr()?))?;
+    let web_lines = web.addresses(http.local_addr()?);
+    print(&addresses(
+        &settings.data,
+        [("redis", resp), ("rediss", encrypted)],
+        &web_lines,
+        admin.local_addr()?,
+    ))?;
 
     let mut supervisor = Supervisor::new();
     let current_stats = CurrentStats::new(&server);
+    let certificate = Arc::new(Mutex::new(server.certificate_handle()));
     let initial = Arc::new(Mutex::new(Some(server)));
     let has_snapshot = settings.server.config.snapshot.is_some();
     let (server_settings, server_stats) = (Arc::new(settings.server), current_stats.clone());
+    let server_certificate = certificate.clone();
     let server_health = supervisor.start("server", move |stop| {
         let (settings, store, initial, stats) =
             (server_settings.clone(), store.clone(), initial.clone(), server_stats.clone());
+        let certificate = server_certificate.clone();
         async move {
             let bound = initial.lock().expect("nothing panics under this lock").take();
             let server = match bound {
@@ -104,12 +113,17 @@ async fn up(mut settings: settings::Up) -> Result<()> {
                 None => bind_server(&settings, &store)?,
             };
             stats.replace(&server);
+            *certificate.lock().expect("nothing panics under this lock") = server.certificate_handle();
             Ok(server.run(stop.requested()).await?)
         }
     });
     let web_health = web.start(&mut supervisor, http);
     if reloads {
-        reload_after_hangups(web.reload())?;
+        let of_web = web.reload();
+        reload_after_hangups(move || {
+            of_web();
+            certificate.lock().expect("nothing panics under this lock").iter().for_each(read_again);
+        })?;
     }
 
     let registry = Registry::new();
@@ -163,8 +177,11 @@ pub(crate) fn percent_encode(text: &str) -> impl Display {
 }
 
 /// The lines that are printed once everything is bound.
-fn addresses(data: &Path, resp: Option<SocketAddr>, web: &str, admin: SocketAddr) -> String {
-    let resp = resp.map_or(String::new(), |resp| format!("  cache server   redis://{resp}\n"));
+fn addresses(data: &Path, server: [(&str, Option<SocketAddr>); 2], web: &str, admin: SocketAddr) -> String {
+    let line = |(kind, address): (&str, Option<SocketAddr>)| {
+        Some(format!("  cache server   {kind}://{}\n", address?))
+    };
+    let resp: String = server.into_iter().filter_map(line).collect();
     format!(
         "larder {} is up; its data is in {}\n{resp}{web}  dashboard      http://{admin}/\nCtrl-C stops it.\n",
         env!("CARGO_PKG_VERSION"),
