@@ -1,10 +1,11 @@
-//! Runs the examples of every crate, which must be built already, and compares what the steps of the tutorial print.
+//! Runs the examples of every crate, which must be built already, and compares what the steps of the tutorial print. Runs the
+//! scripts that make an incident happen and check what is seen of it.
 
-use crate::workspace::{array, members, metadata, root, target, text};
+use crate::workspace::{array, files_below, members, metadata, root, target, text};
 use anyhow::{Context, Result, bail, ensure};
 use larder_process::{RedisServer, Running, find_program};
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -30,8 +31,16 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// The sources of the steps of the tutorial, with what each prints in a text file beside it.
 pub(crate) const STEPS: &str = "examples/tutorial/steps";
 
-/// Runs every example to its end. Returns the number of examples that ran, and those skipped because of a missing
-/// program.
+/// The scripts of incidents, each of which starts what it needs, and a file that they share.
+const INCIDENTS: &str = "examples/incidents";
+const SHARED_BY_INCIDENTS: &str = "lib.sh";
+/// The page that tells of them.
+const INCIDENTS_PAGE: &str = "docs/incidents.md";
+/// The exit status of a script that lacks a program, which it names.
+const LACKS_A_PROGRAM: i32 = 77;
+
+/// Runs every example and every script of an incident to its end. Returns the number of those that ran, and those skipped because
+/// of a missing program.
 pub(crate) fn run() -> Result<(u64, Vec<String>)> {
     let (mut ran, mut skipped) = (0, Vec::new());
     for (name, source) in examples()? {
@@ -64,7 +73,46 @@ pub(crate) fn run() -> Result<(u64, Vec<String>)> {
         println!("example {name} ... ok");
         ran += 1;
     }
+    for script in incidents() {
+        let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match run_incident(&script).with_context(|| format!("incident {name}"))? {
+            Some(reason) => skipped.push(format!("incident {name}: {reason}")),
+            None => {
+                println!("incident {name} ... ok");
+                ran += 1;
+            }
+        }
+    }
     Ok((ran, skipped))
+}
+
+/// The scripts of incidents, sorted.
+fn incidents() -> impl Iterator<Item = PathBuf> {
+    let scripts = files_below(&root().join(INCIDENTS), ".sh").into_iter();
+    scripts.filter(|script| !script.ends_with(SHARED_BY_INCIDENTS))
+}
+
+/// Runs a script of an incident to its end. Returns why it was skipped, if it was.
+fn run_incident(script: &Path) -> Result<Option<String>> {
+    let mut command = Command::new("bash");
+    command.arg(script).env("LARDER", target().join("debug/larder"));
+    let mut running = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
+    let output = BufReader::new(running.child().stdout.take().context("stdout is piped")?);
+    let printed = std::thread::spawn(move || read_all(output));
+    let status = running.wait_within(DEADLINE)?;
+    if status.is_none() {
+        // It ends what it has started.
+        running.terminate();
+        running.wait_within(DEADLINE)?;
+        running.kill();
+    }
+    let printed = printed.join().expect("reading does not panic")?;
+    match status.map(|status| (status.code(), status)) {
+        Some((Some(0), _)) => Ok(None),
+        Some((Some(LACKS_A_PROGRAM), _)) => Ok(Some(printed.trim().to_owned())),
+        Some((_, status)) => bail!("failed: {status}\n{printed}"),
+        None => bail!("did not end within {DEADLINE:?}\n{printed}"),
+    }
 }
 
 /// The names and sources of the examples, sorted.
@@ -119,11 +167,21 @@ fn without_seconds_left(text: &str) -> String {
     rest
 }
 
+/// The scripts of incidents that their page does not name.
+pub(crate) fn check_incidents() -> Result<Vec<String>> {
+    let page = std::fs::read_to_string(root().join(INCIDENTS_PAGE))
+        .with_context(|| format!("cannot read {INCIDENTS_PAGE}"))?;
+    let names =
+        incidents().map(|script| script.strip_prefix(root()).unwrap_or(&script).display().to_string());
+    let unnamed = names.filter(|name| !page.contains(name.as_str()));
+    Ok(unnamed.map(|name| format!("{INCIDENTS_PAGE} does not name {name}")).collect())
+}
+
 /// What of the tutorial differs from its page: every step and its output stand in docs/tutorial.md.
 pub(crate) fn check_tutorial() -> Result<Vec<String>> {
     const PAGE: &str = "docs/tutorial.md";
     let page = std::fs::read_to_string(root().join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
-    let mut files = crate::workspace::files_below(&root().join(STEPS), "");
+    let mut files = files_below(&root().join(STEPS), "");
     files.push(root().join(STEPS).join("../src/lib.rs"));
     let mut faults = Vec::new();
     for file in files {

@@ -13,6 +13,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
+    ("curl", "curl"),
     ("chromium", "chromium"),
     ("prometheus", "prometheus"),
     ("promtool", "prometheus"),

@@ -22,6 +22,7 @@ pub(crate) fn all() -> Result<()> {
     faults.extend(maps::paths_exist()?);
     faults.extend(maps::check_descriptions()?);
     faults.extend(examples::check_tutorial()?);
+    faults.extend(examples::check_incidents()?);
     if faults.is_empty() {
         return Ok(());
     }
