@@ -12,6 +12,7 @@
 //! A seed repeats its history: one thread, virtual time, and every random number from the seed. A failure prints its
 //! seed, the trace of the key and the command that repeats the history. `LARDER_CHECKER_HISTORIES` sets how many
 //! histories run: 5,000, or a million in a soak. `LARDER_CHECKER_REPEATS` sets how many of them run twice.
+//! `LARDER_CHECKER_SKIP` leaves out so many of the first ones: each round of `cargo xtask soak` runs others than the last.
 
 mod cluster;
 mod deadlines;
@@ -47,6 +48,11 @@ const SEED: u64 = 0x1a4d_e400_0000_0000;
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is {text:?}; it must be a number")))
+}
+
+/// How many histories are left out before the first.
+fn skipped() -> u64 {
+    number("LARDER_CHECKER_SKIP").unwrap_or(0)
 }
 
 fn is_soak() -> bool {
@@ -89,13 +95,17 @@ fn invalidated_value_is_never_served() {
     let start = Instant::now();
     let usual = if is_soak() { SOAK_HISTORIES } else { HISTORIES };
     let histories = number("LARDER_CHECKER_HISTORIES").unwrap_or(usual);
-    match ONE_SERVER.search(histories, Forgery::None) {
+    match ONE_SERVER.search(SEED + skipped(), histories, Forgery::None) {
         Ok((reads, pairs)) => {
             println!("{histories} histories, {reads} reads, {:.1} s", start.elapsed().as_secs_f64());
             assert!(reads >= 10 * histories, "{reads} reads in {histories} histories prove nothing");
             println!("{pairs}");
             let rare = pairs.rarer_than(histories / HISTORIES);
-            assert!(rare.is_empty(), "pairs of features that never took effect together: {rare:?}");
+            // The first histories have been looked through for this; in as many others a pair may be missing by chance.
+            assert!(
+                skipped() > 0 || rare.is_empty(),
+                "pairs of features that never took effect together: {rare:?}"
+            );
         }
         Err(seed) => panic!("the promise is broken: {}", ONE_SERVER.describe(seed, Forgery::None)),
     }

@@ -66,20 +66,20 @@ pub(crate) struct Histories {
 }
 
 impl Histories {
-    /// Runs so many until one breaks the promise. Returns the number of reads and the pairs of features that took effect, or
-    /// the seed of that history.
-    pub(crate) fn search(&self, histories: u64, forgery: Forgery) -> Result<(u64, Pairs), u64> {
+    /// Runs so many from the first seed on, until one breaks the promise. Returns the number of reads and the pairs of features
+    /// that took effect, or the seed of that history.
+    pub(crate) fn search(&self, first: u64, histories: u64, forgery: Forgery) -> Result<(u64, Pairs), u64> {
         let (reads, pairs) = (AtomicU64::new(0), Pairs::default());
         let broken = find(histories, |index| {
             if index > 0 && index.is_multiple_of(self.progress) {
                 println!("{index} histories");
             }
-            let outcome = (self.run)(SEED + index, forgery, false);
+            let outcome = (self.run)(first + index, forgery, false);
             reads.fetch_add(outcome.reads, Ordering::SeqCst);
             pairs.add(&outcome.effects);
             outcome.violation.is_some()
         });
-        broken.map_or(Ok((reads.into_inner(), pairs)), |index| Err(SEED + index))
+        broken.map_or(Ok((reads.into_inner(), pairs)), |index| Err(first + index))
     }
 
     /// Runs the history of a seed again and describes it, with the command that repeats it.
@@ -102,7 +102,7 @@ impl Histories {
     /// If one is not found within so many histories.
     pub(crate) fn find_forged(&self, forgeries: impl IntoIterator<Item = Forgery>, most: u64) {
         for forgery in forgeries {
-            match self.search(most, forgery) {
+            match self.search(SEED, most, forgery) {
                 Ok(_) => panic!("{forgery:?} was not found in {most} histories"),
                 Err(seed) => println!("{forgery:?}: found in {} histories", seed - SEED + 1),
             }
