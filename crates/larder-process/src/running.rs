@@ -1,6 +1,6 @@
 //! A child process that can be signalled, and that ends with its owner.
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -65,6 +65,15 @@ impl Running {
     pub fn kill(&mut self) {
         _ = self.0.kill();
         _ = self.0.wait();
+    }
+
+    /// Kills the process and all others of the process group that it leads: what it has started, unless that left the group.
+    pub fn kill_group(&mut self) {
+        // Not after its end has been waited for: its id may be that of another process then.
+        if matches!(self.0.try_wait(), Ok(None)) {
+            _ = kill_process_group(pid_of(self.id()), Signal::KILL);
+        }
+        self.kill();
     }
 
     /// Waits until the process ends, at most for `limit`. Returns `None` if it still runs then.
