@@ -20,6 +20,11 @@
 //!                                         direct dependency brings
 //! cargo xtask dist [--program FILE]       builds the release program and packages it in target/dist: tarball, package of Debian,
 //!                                         context of an image, SBOM, sums; --program packages this one
+//! cargo xtask soak --hours N [--program FILE] [--no-rounds] [--seed N]
+//!                                         everything at once under load and faults for N hours, 0.1 for example, with its memory,
+//!                                         descriptors, latency and coherence in target/soak/report.html; called again, it goes on
+//!                                         from its samples. --program runs this one instead of a new release build, --no-rounds
+//!                                         leaves the tests out
 //! cargo xtask features                    checks each library without features, and with each of its features alone
 //! ```
 
@@ -34,6 +39,7 @@ mod guard;
 mod install;
 mod on_larder;
 mod pictures;
+mod soak;
 mod stages;
 mod test_programs;
 mod workspace;
@@ -80,11 +86,14 @@ fn run(words: &[&str]) -> Result<()> {
         ["cost"] => cost::print(),
         ["dist"] => dist::build(None),
         ["dist", "--program", program] => dist::build(Some(program)),
+        ["soak", flags @ ..] => soak::soak(flags),
+        // A process of the soak.
+        ["soak-origin", address, folder] => soak::serve_origin(address, folder),
         ["features"] => features::check(),
         _ => bail!(
             "usage: cargo xtask test [--install] [--soak] | test --stage STAGE | sanitize | check | guard [--accept] [--no-build] | \
              docs [--pictures] | install | shops [--no-build] | cost | \
-             dist [--program FILE] | features"
+             dist [--program FILE] | soak --hours N [--program FILE] [--no-rounds] [--seed N] | features"
         ),
     }
 }
