@@ -139,13 +139,13 @@ impl History {
         let last = self.changes.iter().rev().take(5).rev();
         let changes: Vec<String> = last
             .map(|change| {
-                let by = change.by.map_or("the beginning".to_owned(), |by| format!("instance {by}"));
+                let by = change.by.map_or("the beginning".to_owned(), |by| format!("instance {}", by + 1));
                 let confirmed = change.confirmed.map_or("never".to_owned(), before);
                 let (answer, begun) = (change.answer, before(change.begun));
                 format!("{answer:?} by {by}, begun {begun}, confirmed {confirmed}")
             })
             .collect();
-        format!("instance {} answered {:?}; changes: {}", read.instance, read.answer, changes.join("; "))
+        format!("instance {} answered {:?}; changes: {}", read.instance + 1, read.answer, changes.join("; "))
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         let always = |_, _, _| true;
         assert_eq!(history.judge(read(start, 1, 9_000, Version(1)), always), Some(Verdict::Excused));
         let judged = history.judge(read(start, 0, 9_000, Version(1)), always);
-        assert!(matches!(judged, Some(Verdict::Stale(text)) if text.contains("Version(2) by instance 0")));
+        assert!(matches!(judged, Some(Verdict::Stale(text)) if text.contains("Version(2) by instance 1")));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::tally::{Answers, Kind, Tally};
 use super::windows::{Tier, Windows};
 use super::{lock, stop};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,8 @@ pub(super) struct Begun {
 pub(super) struct Shared {
     is_over: AtomicBool,
     failures: Mutex<Vec<String>>,
+    /// Errors that were not expected.
+    noted: AtomicUsize,
     pub(super) windows: Windows,
     pub(super) tally: Tally,
     /// Rounds of the tests that passed and that failed.
@@ -90,9 +92,9 @@ impl Shared {
 
     /// The soak goes on, and fails at its end.
     pub(super) fn fail(&self, failure: String) {
-        println!("FAILURE: {failure}");
         let mut failures = lock(&self.failures);
         if failures.len() < MAX_FAILURES {
+            println!("FAILURE: {failure}");
             failures.push(failure);
         }
     }
@@ -106,12 +108,22 @@ impl Shared {
         Begun { at, is_calm: self.windows.is_calm(at) }
     }
 
-    /// Counts a request, and returns when it ended.
-    pub(super) fn record(&self, kind: Kind, begun: Begun, is_success: bool) -> Instant {
+    /// Counts a request with its error, if it had one, and returns when it ended.
+    pub(super) fn record(&self, kind: Kind, begun: Begun, error: Option<String>) -> Instant {
         let now = Instant::now();
         let is_calm = begun.is_calm && self.windows.is_calm(now);
-        self.tally.record(kind, now - begun.at, is_success, is_calm);
+        self.tally.record(kind, now - begun.at, error.is_none(), is_calm);
+        if let Some(error) = error.filter(|_| is_calm) {
+            self.note(&format!("{} without a fault: {error}", kind.name()));
+        }
         now
+    }
+
+    /// Prints an error that was not expected, unless there were many.
+    fn note(&self, error: &str) {
+        if self.noted.fetch_add(1, Ordering::SeqCst) < MAX_FAILURES {
+            println!("error: {error}");
+        }
     }
 
     /// Judges what an instance has answered, and counts it.

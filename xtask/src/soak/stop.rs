@@ -23,13 +23,14 @@ extern "C" fn request(_: i32) {
     REQUESTED.store(true, Ordering::SeqCst);
 }
 
-/// From now on a signal does not end the process: [`is_requested`] tells of it. One that is ignored, as under `nohup`, stays so.
+/// From now on a signal does not end the process: [`is_requested`] tells of it. The end of the terminal stays ignored, as under
+/// `nohup`.
 pub(super) fn listen() {
     let handler = request as extern "C" fn(i32) as *const ();
     for number in [SIGHUP, SIGINT, SIGTERM] {
         // SAFETY: the handler is a function of the right type, which stores to an atomic and does nothing else.
         let former = unsafe { signal(number, handler) };
-        if former.addr() == SIG_IGN {
+        if number == SIGHUP && former.addr() == SIG_IGN {
             // SAFETY: it is the handler that was there before.
             unsafe { signal(number, without_provenance(SIG_IGN)) };
         }

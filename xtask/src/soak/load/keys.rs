@@ -51,8 +51,12 @@ impl Keys {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let begun = shared.begin();
             let reply = client.command(&words);
-            let is_success = reply.as_ref().is_ok_and(|reply| !matches!(reply, Reply::Error(_)));
-            shared.record(kind, begun, is_success);
+            let error = match &reply {
+                Ok(Reply::Error(error)) => Some(error.clone()),
+                Ok(_) => None,
+                Err(error) => Some(error.to_string()),
+            };
+            shared.record(kind, begun, error);
             if let (Kind::Get, Ok(Reply::Text(found))) = (kind, &reply)
                 && *found != value(number).as_bytes()
             {

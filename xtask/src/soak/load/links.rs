@@ -2,6 +2,7 @@
 //!
 //! The target of a link has its version: `https://target.example/SLUG/VERSION`. So an answer says which change it knows.
 
+use super::failure;
 use super::link_state::{Change, Outcome, State};
 use crate::soak::judge::{Answer, MAX_LAG, Read};
 use crate::soak::lock;
@@ -62,7 +63,7 @@ impl Links {
             let link = due.unwrap_or_else(|| self.choose(&mut random));
             let begun = shared.begin();
             let answer = client.get(&format!("/{}", link.name)).and_then(|response| read(&response));
-            let ended = shared.record(Kind::Redirect, begun, answer.is_ok());
+            let ended = shared.record(Kind::Redirect, begun, answer.as_ref().err().map(ToString::to_string));
             if let Ok(answer) = answer {
                 shared.judge(&link, Tier::Redis, Read { instance, begun: begun.at, ended, answer });
             }
@@ -155,8 +156,9 @@ impl Links {
         lock(&link.history).begin(by, answer, begun.at);
         let response = send();
         let outcome = Outcome::of(&response);
+        let error = failure(&response).filter(|_| outcome == Outcome::Unknown);
         let is_late = response.is_err_and(|error| is_timeout(&error));
-        let ended = shared.record(kind, begun, outcome != Outcome::Unknown);
+        let ended = shared.record(kind, begun, error);
         match outcome {
             Outcome::Done => {
                 lock(&link.history).confirm(ended);

@@ -17,7 +17,8 @@ pub(super) use pages::{PAGES, Pages, Proxy};
 
 use super::shared::{Pace, Shared};
 use super::tally::Kind;
-use super::wire::Http;
+use super::wire::{Http, Response};
+use std::io;
 use std::net::SocketAddr;
 
 /// Scrapes a second, as a Prometheus and some dashboards would send.
@@ -34,6 +35,17 @@ pub(super) fn scrape(shared: &Shared, admins: &[SocketAddr]) {
         let begun = shared.begin();
         let index = turn % clients.len();
         let answer = clients[index].get("/metrics");
-        shared.record(Kind::Metrics, begun, answer.is_ok_and(|answer| answer.is_success()));
+        shared.record(Kind::Metrics, begun, failure(&answer));
+    }
+}
+
+/// What is wrong with a response, if it should be a success.
+fn failure(response: &io::Result<Response>) -> Option<String> {
+    match response {
+        Ok(response) if response.is_success() => None,
+        Ok(response) => {
+            Some(format!("status {}: {}", response.status, String::from_utf8_lossy(&response.body)))
+        }
+        Err(error) => Some(error.to_string()),
     }
 }

@@ -1,5 +1,6 @@
 //! The load of the proxies: pages that are read through both of them while they change at the origin and are purged at either.
 
+use super::failure;
 use crate::soak::judge::{Answer, MAX_LAG, Read};
 use crate::soak::lock;
 use crate::soak::origin;
@@ -60,7 +61,7 @@ impl Pages {
             let begun = shared.begin();
             let response = client.request("GET", &page.name, &[("Host", HOST)], "");
             let answer = response.and_then(|response| version(&response));
-            let ended = shared.record(Kind::Page, begun, answer.is_ok());
+            let ended = shared.record(Kind::Page, begun, answer.as_ref().err().map(ToString::to_string));
             if let Ok(answer) = answer {
                 shared.judge(&page, Tier::Server, Read { instance, begun: begun.at, ended, answer });
             }
@@ -90,8 +91,9 @@ impl Pages {
             let body = format!(r#"{{"part": "responses", "uri": "http://{HOST}{}"}}"#, page.name);
             let fields = [("Authorization", &*tokens[by])];
             let purged = clients[by].request("POST", "/api/purge", &fields, &body);
-            let is_purged = purged.is_ok_and(|response| response.is_success());
-            let ended = shared.record(Kind::Purge, begun, is_purged);
+            let error = failure(&purged);
+            let is_purged = error.is_none();
+            let ended = shared.record(Kind::Purge, begun, error);
             if is_purged {
                 lock(&page.history).confirm(ended);
                 self.probes[by].add(ended, page.clone());

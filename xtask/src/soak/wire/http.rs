@@ -3,15 +3,19 @@
 use super::connect;
 use std::io::{BufRead, BufReader, Error, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 /// Connections come and go, so that a descriptor which is not closed shows.
 const REQUESTS_PER_CONNECTION: u32 = 200;
+/// A connection without a request for so long is not used again: the server may be about to close it.
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A client of one address.
 #[derive(Debug)]
 pub(crate) struct Http {
     address: SocketAddr,
-    connection: Option<BufReader<TcpStream>>,
+    /// With the time of its last response.
+    connection: Option<(BufReader<TcpStream>, Instant)>,
     /// How many requests the connection has had.
     requests: u32,
 }
@@ -53,7 +57,11 @@ impl Http {
         body: &str,
     ) -> Result<Response> {
         let mut connection = match self.connection.take() {
-            Some(connection) if self.requests < REQUESTS_PER_CONNECTION => connection,
+            Some((connection, last))
+                if self.requests < REQUESTS_PER_CONNECTION && last.elapsed() < IDLE_LIMIT =>
+            {
+                connection
+            }
             _ => {
                 self.requests = 0;
                 connect(self.address)?
@@ -71,7 +79,7 @@ impl Http {
         connection.get_mut().write_all(format!("{request}\r\n{body}").as_bytes())?;
         let response = read(&mut connection)?;
         if response.field("connection") != Some("close") {
-            self.connection = Some(connection);
+            self.connection = Some((connection, Instant::now()));
         }
         Ok(response)
     }
