@@ -1,5 +1,5 @@
-//! `cargo xtask soak --hours N`: everything at once, under load and faults, for hours. It watches memory, descriptors, latency and
-//! coherence, and goes on from its own data when it is called again.
+//! `cargo xtask soak --hours N`: everything at once, under load and faults, for hours. It watches memory, descriptors, latency
+//! and coherence, and goes on from its own data when it is called again.
 //!
 //! ```text
 //!                       ┌─ up-1 ─┬─ redis ◄────── faults.rs: stopped, killed, restarted; a seed decides when

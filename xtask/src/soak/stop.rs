@@ -1,5 +1,5 @@
-//! The end of a soak by a signal: Ctrl-C, SIGTERM, or the end of its terminal. The soak then stops its processes, and keeps what it
-//! has measured.
+//! The end of a soak by a signal: Ctrl-C, SIGTERM, or the end of its terminal. The soak then stops its processes, and keeps what
+//! it has measured.
 
 use std::ptr::without_provenance;
 use std::sync::atomic::{AtomicBool, Ordering};

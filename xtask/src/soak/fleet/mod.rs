@@ -54,7 +54,8 @@ impl Fleet {
         }
     }
 
-    /// Ends all members, last ones first: those of Larder by SIGTERM. Reports those that do not end well, and panics in their logs.
+    /// Ends all members, last ones first: those of Larder by SIGTERM. Reports those that do not end well, and panics in their
+    /// logs.
     pub(super) fn end(self, shared: &Shared) {
         for (name, member) in self.0.into_iter().rev() {
             let mut member = member.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

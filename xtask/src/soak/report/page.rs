@@ -8,7 +8,7 @@ use crate::soak::fleet::{Figures, HELD};
 use anyhow::{Context, Result};
 use std::path::Path;
 
-const STYLE: &str = "body { font: 15px/1.5 system-ui, sans-serif; max-width: 960px; margin: 2em auto; color: #222; padding: 0 1em }
+const STYLE: &str = "body { font: 15px/1.5 system-ui, sans-serif; max-width: 960px; margin: 2em auto; color: #222 }
 svg { width: 100%; font: 11px system-ui, sans-serif; margin-top: 1em }
 svg path { fill: none; stroke-width: 1.5; stroke-linecap: round; stroke-linejoin: round }
 .title { font-size: 14px; font-weight: 600 } .end { text-anchor: end } .middle { text-anchor: middle }
@@ -70,9 +70,9 @@ fn page(samples: &Samples, growth: &[Growth], run: u64, failures: &[String]) -> 
         list => format!("<p class=\"failure\">Failures of this run:</p>\n<ul class=\"failure\">{list}</ul>"),
     };
     let limits = format!(
-        "Slopes are by least squares, ± three times their error, without the first {:.0} minutes of each process, whose level is its \
-         own. They are judged from {MIN_HOURS} hours on: accepted are {:.0} MiB of anonymous memory and {DESCRIPTOR_LIMIT} descriptors \
-         an hour beyond the error. {} run from the beginning to the end; faults end the others. Shaded: samples with a fault. \
+        "Slopes are by least squares, ± three times their error, without the first {:.0} minutes of each process, whose \
+         level is its own. They are judged from {MIN_HOURS} hours on: accepted are {:.0} MiB of anonymous memory and \
+         {DESCRIPTOR_LIMIT} descriptors an hour beyond the error. {} run from the beginning to the end; faults end the others. Shaded: samples with a fault. \
          Dashed: the beginning of a run.",
         WARM_UP / 60.0,
         MEMORY_LIMIT / f64::from(1 << 20),
