@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// What `LARDER_SOAK` says, in seconds.
 const SOAK: &str = "60";
 /// The histories of a round of the checker.
-const HISTORIES: u64 = 20_000;
-const CLUSTER_HISTORIES: u64 = 1_000;
+const HISTORIES: u64 = 10_000;
+const CLUSTER_HISTORIES: u64 = 500;
 /// How often the end of a round is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -72,7 +72,7 @@ const ROUNDS: [Round; 4] = [
             "cluster::invalidated_value_is_never_served_over_a_cluster",
         ],
         is_soak: false,
-        usual: Duration::from_secs(120),
+        usual: Duration::from_secs(180),
         limit: Duration::from_secs(1_800),
     },
     Round {

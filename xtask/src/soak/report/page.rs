@@ -2,11 +2,17 @@
 
 use super::judgement::{DESCRIPTOR_LIMIT, Growth, MEMORY_LIMIT, MIN_HOURS, WARM_UP};
 use super::plot::{Chart, Line};
-use super::samples::{KindFigures, Sample, Samples};
+use super::samples::{Sample, Samples};
 use super::table;
 use crate::soak::fleet::{Figures, HELD};
+use crate::soak::tally::Kind;
 use anyhow::{Context, Result};
 use std::path::Path;
+
+/// The kinds of requests whose latencies are in one chart.
+const LINKS: [Kind; 4] = [Kind::Redirect, Kind::Create, Kind::Update, Kind::Delete];
+const PAGES: [Kind; 3] = [Kind::Page, Kind::Purge, Kind::Metrics];
+const KEYS: [Kind; 5] = [Kind::Get, Kind::Set, Kind::Incr, Kind::List, Kind::Hash];
 
 const STYLE: &str = "body { font: 15px/1.5 system-ui, sans-serif; max-width: 960px; margin: 2em auto; color: #222 }
 svg { width: 100%; font: 11px system-ui, sans-serif; margin-top: 1em }
@@ -38,7 +44,7 @@ fn page(samples: &Samples, growth: &[Growth], run: u64, failures: &[String]) -> 
         Chart { title, is_logarithmic, lines, faults: &faults, runs: &runs }.svg()
     };
     let process = |value: fn(&Figures) -> f64| process_lines(samples, &hours, growth, value);
-    let kind = |value: fn(&KindFigures) -> Option<u64>| kind_lines(samples, &hours, value);
+    let p99 = |kinds: &[Kind]| kinds.iter().map(|kind| p99_line(samples, &hours, *kind)).collect();
     let sum = |name: &str, value: fn(&Sample) -> u64| {
         let points = samples.all.iter().zip(&hours).map(|(sample, hour)| (*hour, Some(value(sample) as f64)));
         Line { name: name.to_owned(), points: points.collect() }
@@ -59,8 +65,9 @@ fn page(samples: &Samples, growth: &[Growth], run: u64, failures: &[String]) -> 
         ),
         chart("open descriptors", false, process(|figures| figures.descriptors as f64)),
         chart("threads", false, process(|figures| figures.threads as f64)),
-        chart("p99 of each sample without a fault, ms", true, kind(|kind| kind.p99_us)),
-        chart("highest latency of each sample without a fault, ms", true, kind(|kind| kind.max_us)),
+        chart("p99 of links, ms, of samples without a fault", true, p99(&LINKS)),
+        chart("p99 of pages and metrics, ms, of samples without a fault", true, p99(&PAGES)),
+        chart("p99 of the cache server, ms, of samples without a fault", true, p99(&KEYS)),
         chart("errors of each sample", false, errors),
         chart("old answers of each sample", false, answers),
     ];
@@ -119,19 +126,14 @@ fn process_lines(
     growth.iter().map(line).collect()
 }
 
-/// A line for each kind of requests, in milliseconds.
-fn kind_lines(samples: &Samples, hours: &[f64], value: fn(&KindFigures) -> Option<u64>) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for (sample, hour) in samples.all.iter().zip(hours) {
-        for (name, kind) in &sample.kinds {
-            let index = lines.iter().position(|line| line.name == *name).unwrap_or_else(|| {
-                lines.push(Line { name: name.clone(), points: Vec::new() });
-                lines.len() - 1
-            });
-            lines[index].points.push((*hour, value(kind).map(|us| us as f64 / 1e3)));
-        }
-    }
-    lines
+/// The p99 of a kind of requests, in milliseconds.
+fn p99_line(samples: &Samples, hours: &[f64], kind: Kind) -> Line {
+    let value = |sample: &Sample| {
+        let found = sample.kinds.iter().find(|(name, _)| name == kind.name());
+        found.and_then(|(_, figures)| Some(figures.p99_us? as f64 / 1e3))
+    };
+    let points = samples.all.iter().zip(hours).map(|(sample, hour)| (*hour, value(sample)));
+    Line { name: kind.name().to_owned(), points: points.collect() }
 }
 
 fn escape(text: &str) -> String {
@@ -158,7 +160,7 @@ mod tests {
         let hours = samples.hours();
         assert_eq!(faults(&samples, &hours), [(hours[0], hours[1])]);
         let page = page(&samples, &growth(&samples), 2, &["a <b>".to_owned()]);
-        assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (7, 7));
+        assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (8, 8));
         assert!(page.contains("<li>a &lt;b&gt;</li>") && page.contains("<td>up-1</td>"));
         assert!(page.contains("30 answers judged, 3 of them old because of a fault, 0 stale"), "{page}");
     }

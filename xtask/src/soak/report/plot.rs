@@ -10,7 +10,7 @@ const RIGHT: f64 = 170.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 36.0;
 /// More points than that are drawn as the highest of their neighbours.
-const MAX_POINTS: usize = 1_500;
+const MAX_POINTS: usize = 400;
 /// The colours of the lines, to be told apart also by readers who confuse red and green.
 const COLOURS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f3c8d", "#8c6d31",
