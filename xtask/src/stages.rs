@@ -86,7 +86,7 @@ pub(crate) fn build() -> Result<()> {
 
 /// Writes the tables of results in the pages.
 pub(crate) fn write_documents() -> Result<()> {
-    for page in ["README.md", "docs/bench.md", "docs/documents.md", "docs/scale.md"] {
+    for page in ["README.md", "docs/bench.md", "docs/documents.md", "docs/proxy.md", "docs/scale.md"] {
         let arguments = ["report", "docs/results", "--markdown", page];
         cargo(&[&["run", "--quiet", "--locked", "-p", "larder-bench", "--"], &arguments[..]].concat())?;
     }
