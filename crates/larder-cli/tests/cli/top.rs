@@ -111,3 +111,17 @@ fn top_needs_a_terminal() {
     run(&mut larder(["top"]))
         .assert_failure("larder top: it needs a terminal; `larder stats` prints the figures once");
 }
+
+/// The terminal was closed, and the program went on to read the end of it, with a whole processor.
+#[test]
+fn top_ends_with_its_terminal() {
+    let Some(program) = program("tmux") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let line = format!("exec '{}' top --admin 127.0.0.1:1", env!("CARGO_BIN_EXE_larder"));
+    let tmux = Tmux::start(program, folder.path(), &line);
+    tmux.await_line("larder ");
+    let process = Path::new("/proc").join(tmux.run(&["display-message", "-p", "#{pane_pid}"]).trim());
+    assert!(process.exists());
+    drop(tmux);
+    until("its end", || (!process.exists()).then_some(()));
+}

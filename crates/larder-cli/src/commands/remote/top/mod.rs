@@ -18,6 +18,7 @@ use crate::process::signals;
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use screen::{Message, Screen};
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,6 +26,10 @@ use std::time::Duration;
 
 /// How long a key waits at most.
 const TICK: Duration = Duration::from_millis(50);
+/// How often it is asked whether the terminal is still there.
+const LOOK_AT_TERMINAL: Duration = Duration::from_millis(500);
+/// How long the end of the program takes at most.
+const LAST_DRAWING: Duration = Duration::from_secs(1);
 /// An admin port that takes longer is said not to answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -42,6 +47,13 @@ pub(crate) fn run(flags: TopFlags, file: File) -> Result<()> {
         tokio::spawn(async move {
             stop.await;
             _ = stopped.send(Message::Stop);
+            end_soon().await
+        });
+        tokio::spawn(async {
+            while !is_terminal_gone() {
+                tokio::time::sleep(LOOK_AT_TERMINAL).await;
+            }
+            end_soon().await
         });
         anyhow::Ok(AdminClient::new(address))
     })?;
@@ -53,6 +65,21 @@ pub(crate) fn run(flags: TopFlags, file: File) -> Result<()> {
     let restored = ratatui::try_restore().context("cannot restore the terminal");
     runtime.shutdown_background();
     watched.and(restored)
+}
+
+/// Ends the process, unless it ends by itself. What reads the keys reads the end of a terminal that is gone again and again, and
+/// never returns.
+async fn end_soon() -> ! {
+    tokio::time::sleep(LAST_DRAWING).await;
+    std::process::exit(1)
+}
+
+/// Whether the other side of the terminal was closed.
+fn is_terminal_gone() -> bool {
+    let stdin = stdin();
+    let mut keys = [PollFd::new(&stdin, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut keys, Some(&at_once)).is_ok() && keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Asks the admin port at each interval, until nobody wants to know.
