@@ -142,7 +142,7 @@ fn copy_has_all_that_was_written_to_a_redis_in_use() {
         // Ends the writers also if an assertion fails.
         let _stop = Stop(&goes_on);
         let (copy, address) = start_copy(port);
-        await_state(address, "master_sync_in_progress:0");
+        await_state(address, "master_link_status:up\r\nmaster_sync_in_progress:0");
         assert!(command(address, "SET key value").starts_with("-READONLY "));
         let script = "EVAL \"return redis.call('SET',KEYS[1],1)\" 1 key";
         assert!(command(address, script).starts_with("-READONLY "));
@@ -151,7 +151,7 @@ fn copy_has_all_that_was_written_to_a_redis_in_use() {
         let id = id_of_copy(&redis).expect("a connection that is told of all changes");
         redis.command(&format!("CLIENT KILL ID {id}"));
         until("another connection", || id_of_copy(&redis).filter(|other| *other != id));
-        await_state(address, "master_sync_in_progress:0");
+        await_state(address, "master_link_status:up\r\nmaster_sync_in_progress:0");
         assert!(copy.stderr().contains("the copy begins anew"), "{}", copy.stderr());
 
         redis.command("FLUSHALL");
@@ -224,7 +224,7 @@ fn snapshot_is_neither_loaded_nor_written_while_a_redis_is_copied() {
 
     let from = format!("redis://127.0.0.1:{port}");
     let (copy, address) = start_server(snapshot.into_iter().chain(["--from", &from]));
-    await_state(address, "master_sync_in_progress:0");
+    await_state(address, "master_link_status:up\r\nmaster_sync_in_progress:0");
     assert_eq!((command(address, "GET key"), command(address, "GET other")), ("new".into(), "$-1".into()));
     stop(copy);
     assert!(!file.exists());
