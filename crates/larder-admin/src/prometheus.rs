@@ -57,8 +57,7 @@ fn encode(family: &Family, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fm
         Kind::Gauge => (MetricType::Gauge, family.name.as_str()),
         Kind::Histogram => (MetricType::Histogram, family.name.as_str()),
     };
-    let help = family.help.trim_end_matches('.');
-    let mut metrics = encoder.encode_descriptor(name, help, None, metric_type)?;
+    let mut metrics = encoder.encode_descriptor(name, family.help, None, metric_type)?;
     for series in &family.series {
         let mut metric = metrics.encode_family(&series.labels)?;
         match &series.value {
