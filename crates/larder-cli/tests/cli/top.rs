@@ -117,7 +117,7 @@ fn top_needs_a_terminal() {
 fn top_ends_with_its_terminal() {
     let Some(program) = program("tmux") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let line = format!("exec '{}' top --admin 127.0.0.1:1", env!("CARGO_BIN_EXE_larder"));
+    let line = format!("exec '{}' top --admin http://127.0.0.1:1", env!("CARGO_BIN_EXE_larder"));
     let tmux = Tmux::start(program, folder.path(), &line);
     tmux.await_line("larder ");
     let process = Path::new("/proc").join(tmux.run(&["display-message", "-p", "#{pane_pid}"]).trim());
