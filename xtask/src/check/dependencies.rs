@@ -11,7 +11,8 @@ use std::path::Path;
 /// that of `miniz_oxide` is png's. That of `thiserror` is one of a test, which writes a database of countries. That of
 /// `synstructure` is never built: it belongs to an optional dependency of rcgen that is not enabled, and cargo lists it. The
 /// clients of SQLite and of PostgreSQL require different versions of `fallible-iterator`, and PostgreSQL's TLS an older
-/// `const-oid`; `wasi` is for another platform. ratatui requires newer versions of `darling` and `strum` than async-graphql.
+/// `const-oid`; `wasi` is for another platform. ratatui requires newer versions of `darling` and `strum` than async-graphql, and
+/// prost a newer one of `itertools` than ratatui.
 const ALLOWED_DUPLICATES: &[&str] = &[
     "base64",
     "const-oid",
@@ -20,6 +21,7 @@ const ALLOWED_DUPLICATES: &[&str] = &[
     "darling_macro",
     "embedded-io",
     "fallible-iterator",
+    "itertools",
     "miniz_oxide",
     "strum",
     "strum_macros",
