@@ -1,6 +1,5 @@
 //! When a value that is still fresh is loaded again, so that nobody waits for it at its end.
 
-use super::entry::nanos;
 use crate::policy::RefreshAhead;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -82,6 +81,11 @@ impl Ahead {
         let next = nanos(now.saturating_add(pause));
         self.from.compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
+}
+
+/// A time as entries have it, in nanoseconds.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Entries of the memory tier: a value behind an `Arc`, as the engine stores it, and the state by which it is judged.
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, nanos};
 use crate::key::MemoryKey;
 use crate::policy::{Lifetime, RefreshAhead};
 use crate::value::envelope::millis;
@@ -394,10 +394,6 @@ impl std::fmt::Debug for MemoryEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MemoryEntry").field("state", &self.0.state).finish_non_exhaustive()
     }
-}
-
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -143,6 +143,8 @@ pub(super) const CRATES: &[CrateLayers] = &[
         layers: &[
             ("basics", &["moment", "open_files", "token", "unwind"]),
             ("parts", &["parts"]),
+            ("families", &["families"]),
+            ("other registries", &["facade", "otel", "prometheus"]),
             ("history", &["history"]),
             ("routes", &["routes"]),
         ],
