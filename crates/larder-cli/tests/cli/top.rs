@@ -119,7 +119,7 @@ fn top_ends_with_its_terminal() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let line = format!("exec '{}' top --admin http://127.0.0.1:1", env!("CARGO_BIN_EXE_larder"));
     let tmux = Tmux::start(program, folder.path(), &line);
-    tmux.await_line("larder ");
+    tmux.await_line("q quit");
     let process = Path::new("/proc").join(tmux.run(&["display-message", "-p", "#{pane_pid}"]).trim());
     assert!(process.exists());
     drop(tmux);
