@@ -11,9 +11,6 @@
 //! holder ≠ UNLOCKED: sleep                   parked ≠ 0: wake one
 //! ```
 //!
-//! A thread that was woken and finds the lock taken again rests a few times, for some tens of microseconds each, before it parks
-//! once more.
-//!
 //! One of the two sees what the other wrote, if each write comes before the read below it. On the holder's side that would
 //! cost an exchange, which delays the loads of the next operation. But parking is rare, so the waiter pays for both: its
 //! barrier makes each running thread of the process execute one (David Dice, Hui Huang, Mingyao Yang, "Asymmetric Dekker
@@ -29,8 +26,8 @@
 use crate::fork::Process;
 use crate::layout::prefetch::prefetch_at;
 use crate::sync::{
-    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPIN_PAUSES, heavy_barrier, light_barrier, rest,
-    spin_loop, thread_id,
+    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPIN_PAUSES, heavy_barrier, light_barrier, spin_loop,
+    thread_id,
 };
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -43,8 +40,6 @@ const UNLOCKED: usize = 0;
 const LONG_WAIT: Duration = Duration::from_millis(100);
 /// How long a thread of a forked process waits for a lock: whoever held it at the fork does not exist here.
 const INHERITED_WAIT: Duration = Duration::from_secs(1);
-/// How many times a thread that was woken in vain rests before it asks to be woken again.
-const RESTS: usize = 4;
 /// How long a thread sleeps if releases may be missed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(1);
 
@@ -200,19 +195,10 @@ impl<T> Locks<T> {
             return false;
         }
         let mut inherited_since = None;
-        let mut rests = 0;
         loop {
             if lock.spin(me) {
                 return true;
             }
-            // Woken, and the lock is taken again: its holder has many operations to do, one after the other. To wake this thread
-            // after each of them would cost the holder more than the operation.
-            if rests > 0 {
-                rests -= 1;
-                rest();
-                continue;
-            }
-            rests = RESTS;
             let waited_long = lock.park(&self.parking);
             if waited_long && self.held_by(me) > 0 {
                 return false;

@@ -59,10 +59,6 @@ pub(crate) fn park_timeout(_: std::time::Duration) {
     thread::park();
 }
 
-pub(crate) fn rest() {
-    thread::yield_now();
-}
-
 pub(crate) fn back_off(_round: u32) {
     thread::yield_now();
 }

@@ -31,10 +31,6 @@ impl<T> Mutex<T> {
     }
 }
 
-pub(crate) fn rest() {
-    thread::yield_now();
-}
-
 pub(crate) fn back_off(_round: u32) {
     thread::yield_now();
 }

@@ -24,11 +24,6 @@ pub(crate) fn thread_id() -> usize {
 /// The pauses between looks at a lock before a thread parks, in spins: some microseconds in all.
 pub(crate) const SPIN_PAUSES: &[u32] = &[16, 32, 64, 64];
 
-/// Sleeps for some tens of microseconds, and is woken by nobody.
-pub(crate) fn rest() {
-    thread::sleep(std::time::Duration::from_micros(20));
-}
-
 /// Lets other threads run before the next round of a wait that nobody ends.
 pub(crate) fn back_off(round: u32) {
     if round < 100 {
