@@ -37,7 +37,9 @@ fn main() -> ExitCode {
     if let Some(warning) = variables::warning(environment) {
         output::remark(&warning);
     }
-    let telemetry = match Telemetry::start() {
+    // Other commands are over before an export begins, and a collector of the environment is not for them.
+    let started = if cli.command.runs_parts() { Telemetry::start() } else { Ok(None) };
+    let telemetry = match started {
         Ok(telemetry) => telemetry,
         Err(error) => {
             output::remark(&format!("larder {name}: {}", one_line(&error)));
@@ -109,6 +111,14 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
 }
 
 impl Command {
+    /// Whether it serves something until it is stopped.
+    fn runs_parts(&self) -> bool {
+        matches!(
+            self,
+            Command::Up(_) | Command::Server(_) | Command::Proxy(_) | Command::Links { command: None, .. }
+        )
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Command::Up(_) => "up",

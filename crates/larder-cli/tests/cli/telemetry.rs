@@ -141,4 +141,7 @@ fn endpoint_that_cannot_be_used_is_an_error() {
         "larder server: OTEL_EXPORTER_OTLP_ENDPOINT is \"https://collector.example\", expected http://HOST:PORT of a \
          collector: OTLP is sent over plain HTTP",
     );
+    let mut other = larder(["config"]);
+    let ended = run(other.env("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example"));
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "it exports nothing");
 }
