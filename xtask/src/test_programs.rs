@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -64,15 +65,13 @@ impl Program {
         let mut program = Command::new(&self.executable);
         program.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO", env!("CARGO"));
         program.env("LD_LIBRARY_PATH", libraries).envs(environment.iter().cloned()).stdin(Stdio::null());
-        let ran = program.output().with_context(|| format!("cannot run {}", self.executable.display()))?;
-        let output =
-            [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        Ok(Ended {
-            name: self.name.clone(),
-            output,
-            succeeded: ran.status.success(),
-            lasted: started.elapsed(),
-        })
+        // Not a pipe: a server that a failed test leaves behind would keep it open, and nobody would hear of the failure.
+        let log = self.executable.with_extension("output");
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        program.stdout(file.try_clone()?).stderr(file);
+        let status = program.status().with_context(|| format!("cannot run {}", self.executable.display()))?;
+        let output = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+        Ok(Ended { name: self.name.clone(), output, succeeded: status.success(), lasted: started.elapsed() })
     }
 }
 
