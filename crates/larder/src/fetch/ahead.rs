@@ -30,8 +30,7 @@ where
     pub(super) fn is_due(&self, found: &Fetched<V>) -> bool {
         let (node, state) = (self.view.node(), found.state());
         let (now, pause) = (node.now(), self.resolved_policy().retry_after_or_default());
-        node.tasks.runtime_if_any().is_some()
-            && state.ahead().begins(now, state.remaining_ttl(now), pause, || node.chances.fraction())
+        node.tasks.runtime_if_any().is_some() && state.begins_ahead(now, pause, || node.chances.fraction())
     }
 }
 

@@ -74,7 +74,7 @@ where
                 match fetch.view.node().lookup(&fetch.view.config, &fetch.key) {
                     MemoryLookup::Hit(fetched) => {
                         fetched.note_freshness();
-                        if fetched.state().ahead().is_ever() && fetch.is_due(&fetched) {
+                        if fetched.state().is_loaded_ahead() && fetch.is_due(&fetched) {
                             self.load_ahead(&fetched);
                         }
                         self.state = State::Done;

@@ -40,9 +40,9 @@ impl Ahead {
     }
 
     /// The time to live ends then: it was set, or restarted.
-    pub(crate) fn set_end(&self, end: Duration) {
+    pub(crate) fn set_end(&self, end: u64) {
         if self.lead > 0 {
-            self.from.store(nanos(end).saturating_sub(self.lead), Ordering::Relaxed);
+            self.from.store(end.saturating_sub(self.lead), Ordering::Relaxed);
         }
     }
 
@@ -56,53 +56,41 @@ impl Ahead {
         self.from.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Whether a caller at `now` begins a load of a value that is fresh for so long yet. Of concurrent callers one does, and the
-    /// next one no sooner than after a pause. `fraction` draws a number from 0 up to 1.
+    /// Whether a caller at `now` begins a load of a value that is fresh for so long yet. Of concurrent callers one does, and
+    /// another one no sooner than `next`. `fraction` draws a number from 0 up to 1.
     ///
     /// By chance it does so if −β Δ ln u is no less than what is left, with the duration Δ of the last load and a new u for
     /// each caller: XFetch, of Vattani, Chierichetti and Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", VLDB 2015.
-    pub(crate) fn begins(
-        &self,
-        now: Duration,
-        left: Duration,
-        pause: Duration,
-        fraction: impl FnOnce() -> f32,
-    ) -> bool {
+    pub(crate) fn begins(&self, now: u64, left: u64, next: u64, fraction: impl FnOnce() -> f32) -> bool {
         let from = self.from.load(Ordering::Relaxed);
-        if nanos(now) < from {
+        if now < from {
             return false;
         }
         if self.by_chance {
             let drawn = -f64::from(1.0 - fraction()).ln() / LONGEST_DRAW * self.lead as f64;
-            if drawn < left.as_nanos() as f64 {
+            if drawn < left as f64 {
                 return false;
             }
         }
-        let next = nanos(now.saturating_add(pause));
         self.from.compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
-}
-
-/// A time as entries have it, in nanoseconds.
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
+    const SECOND: u64 = 1_000_000_000;
 
     /// Of a value that is fresh for 100 s and took 1 s to load.
     fn ahead(policy: RefreshAhead) -> Ahead {
-        let ahead = Ahead::new(Some(policy), 100 * SECOND, SECOND);
+        let ahead = Ahead::new(Some(policy), Duration::from_secs(100), Duration::from_secs(1));
         ahead.set_end(100 * SECOND);
         ahead
     }
 
-    fn begins(ahead: &Ahead, at: u32, fraction: f32) -> bool {
-        ahead.begins(at * SECOND, (100 - at) * SECOND, 5 * SECOND, || fraction)
+    fn begins(ahead: &Ahead, at: u64, fraction: f32) -> bool {
+        ahead.begins(at * SECOND, (100 - at) * SECOND, (at + 5) * SECOND, || fraction)
     }
 
     #[test]
@@ -118,13 +106,9 @@ mod tests {
     fn chance_grows_with_cost_and_nearness_of_the_end() {
         // −ln(1 − 0.95) is 3.0: the last three durations of a load.
         for (factor, first) in [(1.0, 98), (2.0, 95), (10.0, 71)] {
-            let ahead = ahead(RefreshAhead::ByCost(factor));
-            let began = (0..100).find(|at| begins(&ahead, *at, 0.95));
-            assert_eq!(began, Some(first), "{factor}");
-            assert_eq!(
-                (0..100).find(|at| begins(&super::tests::ahead(RefreshAhead::ByCost(factor)), *at, 0.0)),
-                None
-            );
+            let due = ahead(RefreshAhead::ByCost(factor));
+            assert_eq!((0..100).find(|at| begins(&due, *at, 0.0)), None, "{factor}");
+            assert_eq!((0..100).find(|at| begins(&due, *at, 0.95)), Some(first), "{factor}");
         }
     }
 
@@ -133,7 +117,7 @@ mod tests {
         let ahead = ahead(RefreshAhead::ByCost(1.0));
         let drawn = |at| {
             let mut drawn = false;
-            ahead.begins(at * SECOND, (100 - at) * SECOND, SECOND, || {
+            ahead.begins(at * SECOND, (100 - at) * SECOND, (at + 1) * SECOND, || {
                 drawn = true;
                 0.0
             });

@@ -1,6 +1,6 @@
 //! Entries of the memory tier: a value behind an `Arc`, as the engine stores it, and the state by which it is judged.
 
-use super::ahead::{Ahead, nanos};
+use super::ahead::Ahead;
 use crate::key::MemoryKey;
 use crate::policy::{Lifetime, RefreshAhead};
 use crate::value::envelope::millis;
@@ -150,7 +150,7 @@ impl EntryState {
         *self.validated_in.get_mut() = generation;
         *self.validated_at.get_mut() = nanos(now);
         *self.checked_in.get_mut() = epoch;
-        self.ahead.set_end(now.saturating_add(fresh_for));
+        self.ahead.set_end(nanos(now.saturating_add(fresh_for)));
     }
 
     /// The value, whose load took so long, is loaded again while it is fresh. Its times are set before or after.
@@ -159,14 +159,26 @@ impl EntryState {
         self.ahead = Ahead::new(policy, self.lifetime().fresh, cost);
         match (self.fresh_until.load(Ordering::Relaxed), self.keep_until.load(Ordering::Relaxed)) {
             (_, 0) => {}
-            (fresh, kept) => self.ahead.set_end(Duration::from_nanos(fresh.min(kept))),
+            (fresh, kept) => self.ahead.set_end(fresh.min(kept)),
         }
     }
 
-    /// When the value is loaded again while it is fresh.
+    /// Whether the value may be loaded again while it is fresh. Cost: a load of memory.
     #[inline]
-    pub(crate) fn ahead(&self) -> &Ahead {
-        &self.ahead
+    pub(crate) fn is_loaded_ahead(&self) -> bool {
+        self.ahead.is_ever()
+    }
+
+    /// Whether a caller at `now` loads the value again, which is fresh: see [`Ahead::begins`]. The next one does so no sooner than
+    /// after a pause.
+    pub(crate) fn begins_ahead(
+        &self,
+        now: Duration,
+        pause: Duration,
+        fraction: impl FnOnce() -> f32,
+    ) -> bool {
+        let (left, next) = (nanos(self.remaining_ttl(now)), nanos(now.saturating_add(pause)));
+        self.ahead.begins(nanos(now), left, next, fraction)
     }
 
     /// The state of the same value, which is stale and served for `retry_after`.
@@ -283,7 +295,7 @@ impl EntryState {
             });
         if renewed.is_ok() {
             self.keep_until.store(nanos(now.saturating_add(lifetime.kept_for())), Ordering::Relaxed);
-            self.ahead.set_end(now.saturating_add(lifetime.fresh));
+            self.ahead.set_end(nanos(now.saturating_add(lifetime.fresh)));
         }
         renewed.is_ok()
     }
@@ -394,6 +406,10 @@ impl std::fmt::Debug for MemoryEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MemoryEntry").field("state", &self.0.state).finish_non_exhaustive()
     }
+}
+
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

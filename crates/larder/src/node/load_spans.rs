@@ -5,7 +5,8 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use tracing::Span;
 
-/// Empty unless somebody collects spans. Of loads of one key that run at the same time, the last one counts.
+/// Empty unless somebody collects spans. Of loads of one key that run at the same time, the last one
+/// counts, until the first of them ends.
 #[derive(Debug, Default)]
 pub(crate) struct LoadSpans(Mutex<HashMap<MemoryKey, Span>>);
 

@@ -9,8 +9,7 @@
 //! Entries that were stored before anything could be missed need no proof. Memory is empty when the cache is built, so
 //! that moment counts as the first proof.
 
-use super::ahead::nanos;
-use super::entry::EntryState;
+use super::entry::{EntryState, nanos};
 use larder_engine::Clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,7 @@
 //! The state of bytes that the caller of a [`SharedView`] keeps, and the judgement whether they may be served.
 
 use super::SharedView;
-use crate::node::ahead::nanos;
-use crate::node::entry::{EntryState, Validity};
+use crate::node::entry::{EntryState, Validity, nanos};
 use crate::node::validity::Proof;
 use crate::policy::Prefer;
 use std::sync::atomic::{AtomicU64, Ordering};

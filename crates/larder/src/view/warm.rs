@@ -2,10 +2,9 @@
 
 use super::View;
 use crate::key::KeyBuf;
+use crate::tier::BATCH;
 use std::cmp::Reverse;
 
-/// How many keys are read at once.
-const BATCH: usize = 500;
 /// The first bytes of stored keys, with the version of the format.
 const MAGIC: &[u8; 3] = b"Lk\x01";
 
