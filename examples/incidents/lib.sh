@@ -146,3 +146,12 @@ start_origin() {
     start origin python3 "$incidents/origin.py" "$@"
     origin=$(line origin "listens on ")
 }
+
+# all_is_well: shows that the parts are ready and that the doctor finds nothing, and checks it.
+all_is_well() {
+    show ready
+    [[ $seen == ready ]] || fail "it is not ready"
+    show larder doctor --seconds 1
+    [[ $status == 0 ]] || fail "the status is $status"
+    expect "nothing is wrong"
+}

@@ -40,9 +40,5 @@ start_origin "${origin##*:}" --body "the price is 43" --cache-control "max-age=1
 await "the page is loaded again" sees "the price is 43" get "$proxy/price"
 show get "$proxy/new"
 expect "200" "the price is 43"
-show ready
-[[ $seen == ready ]] || fail "it is not ready"
-show larder doctor --seconds 1
-[[ $status == 0 ]] || fail "the status is $status"
-expect "nothing is wrong"
+all_is_well
 say "as told"

@@ -60,9 +60,5 @@ await "the other node serves the new address" sees "https://example.com/new" get
 show get "$two/offer"
 expect "302" "https://example.com/new"
 await "nothing waits any more" sees 'larder_pending_invalidations{part="links"} 0' metrics larder_pending_invalidations
-show ready
-[[ $seen == ready ]] || fail "it is not ready"
-show larder doctor --seconds 1
-[[ $status == 0 ]] || fail "the status is $status"
-expect "nothing is wrong"
+all_is_well
 say "as told"
