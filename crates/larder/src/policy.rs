@@ -127,9 +127,9 @@ impl Policy {
         self
     }
 
-    /// When a [`Fetch::load`](crate::Fetch::load) loads a value again that is still fresh. Fixed when the value is stored in memory:
-    /// by the policy of the call that loads it, else by that of the view. Calls for many keys, and those that load themselves
-    /// under a [lease](crate::Fetch::lease), begin no load ahead. Default: never.
+    /// When a fetch with a loader, of [one](crate::Fetch::load) or of [many keys](crate::FetchMulti::load), loads a value again that
+    /// is still fresh. Fixed when the value is stored in memory: by the policy of the call that loads it, else by that of the view.
+    /// Calls that load themselves under a [lease](crate::Fetch::lease) begin no load ahead. Default: never.
     pub const fn refresh_ahead(mut self, when: RefreshAhead) -> Self {
         self.refresh_ahead = Some(when);
         self

@@ -3,34 +3,70 @@
 //! A node whose value is due looks up Redis first: another node may have loaded the value again, and has not said so, since the
 //! old value is as valid as the new one. If Redis has the same value, whoever gets its reload lease loads. The others go on with
 //! the value that they have, and look again after a pause.
+//!
+//! A fetch of many keys does so for all of them that are due, with one call of its loader.
 
 use super::Fetch;
+use super::bulk_load::load;
+use super::bulk_loader::{BulkLoader, MakeAbsent};
 use super::load_batch::{LoadBatch, Reason};
 use super::loader::BoxedLoader;
+use super::multi_call::MissingKey;
 use super::pending_key::PendingKey;
 use super::spans::shared_until_end;
+use super::view_state::ViewState;
 use super::waiting::Call;
 use crate::coherence::lease::StoreCondition;
 use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::reload::Reload;
+use crate::key::{CacheKey, KeyBuf};
 use crate::node::entry::Validity;
 use crate::node::fetched::Fetched;
 use crate::node::lookup::Candidate;
 use crate::node::sealing::OpenedEntry;
+use crate::policy::Policy;
 use larder_engine::{Leader, Load};
+use std::sync::Arc;
 use tracing::Instrument;
+
+impl<V> ViewState<V>
+where
+    V: Send + Sync + 'static,
+{
+    /// Whether a fetch loads again the value that it has found. Of concurrent ones one does, where a task can run.
+    #[cold]
+    pub(super) fn is_due(&self, found: &Fetched<V>, policy: &Policy) -> bool {
+        let (node, state) = (self.node(), found.state());
+        let (now, pause) = (node.now(), policy.retry_after_or_default());
+        node.tasks.runtime_if_any().is_some() && state.begins_ahead(now, pause, || node.chances.fraction())
+    }
+
+    /// Leads the load of a value that is due, unless a load of its key runs.
+    fn lead_ahead<E>(&self, key: &KeyBuf, due: &Fetched<V>) -> Option<PendingKey<V, E>>
+    where
+        E: Send + Sync + 'static,
+    {
+        let memory_key = self.memory_key(key);
+        let Load::Lead(ticket) =
+            self.node().memory.reload_with(&memory_key, Leader::Async, |key| key.into_owned())
+        else {
+            return None;
+        };
+        let candidate = Candidate { entry: due.entry().clone(), needs_revalidation: false };
+        let (pending, _) = PendingKey::new(self.redis_key(key), ticket, Some(candidate));
+        Some(pending)
+    }
+}
 
 impl<V, E> Fetch<'_, V, E>
 where
     V: Send + Sync + 'static,
     E: Send + Sync + 'static,
 {
-    /// Whether this fetch loads again the value that it has found. Of concurrent ones one does, where a task can run.
+    /// Whether this fetch loads again the value that it has found.
     #[cold]
     pub(super) fn is_due(&self, found: &Fetched<V>) -> bool {
-        let (node, state) = (self.view.node(), found.state());
-        let (now, pause) = (node.now(), self.resolved_policy().retry_after_or_default());
-        node.tasks.runtime_if_any().is_some() && state.begins_ahead(now, pause, || node.chances.fraction())
+        self.view.is_due(found, &self.resolved_policy())
     }
 }
 
@@ -41,20 +77,48 @@ where
 {
     /// Loads a value again in a task, unless a load of the key runs.
     pub(super) fn load_ahead(self, due: &Fetched<V>, loader: BoxedLoader<V, E>) {
-        let (view, memory_key) = (self.view.clone(), self.view.memory_key(&self.key));
-        let memory = &view.node().memory;
-        let Load::Lead(ticket) = memory.reload_with(&memory_key, Leader::Async, |key| key.into_owned())
-        else {
-            return;
-        };
-        let candidate = Candidate { entry: due.entry().clone(), needs_revalidation: false };
-        let (pending, _) = PendingKey::new(view.redis_key(&self.key), ticket, Some(candidate));
+        let view = self.view.clone();
+        let Some(pending) = view.lead_ahead(&self.key, due) else { return };
         // A soft timeout is for callers that wait.
         let call = Call::start(self.resolved_policy(), true);
         let (span, shared) = view.load_span(&self.key);
         let loading = self.into_batch(call, Reason::Ahead).lookup_and_load(pending, loader);
         view.node().tasks.spawn_if_possible(shared_until_end(loading, shared).instrument(span));
     }
+}
+
+/// A value that a fetch of many keys has found and that is due, with its key in both forms.
+pub(super) struct DueKey<V, O> {
+    pub(super) key: KeyBuf,
+    pub(super) owned: O,
+    pub(super) found: Fetched<V>,
+}
+
+/// Loads values again in one task, without those whose loads run.
+pub(super) fn load_many_ahead<K, V, E>(
+    batch: LoadBatch<V>,
+    due: Vec<DueKey<V, K::Owned>>,
+    loader: Arc<BulkLoader<K, V, E>>,
+    absent: Option<MakeAbsent<V>>,
+) where
+    K: CacheKey + ToOwned + ?Sized + 'static,
+    K::Owned: Send + 'static,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    let view = batch.view.clone();
+    let led =
+        due.into_iter().filter_map(|DueKey { key, owned, found }| -> Option<MissingKey<V, E, K::Owned>> {
+            Some((view.lead_ahead(&key, &found)?, (key.as_bytes().to_vec(), owned)))
+        });
+    let (mut pending, keys): (Vec<_>, Vec<_>) = led.unzip();
+    if pending.is_empty() {
+        return;
+    }
+    view.node().tasks.spawn_if_possible(async move {
+        batch.lookup(&mut pending).await;
+        load(&batch, pending.into_iter().zip(keys).collect(), &loader, absent.as_ref()).await;
+    });
 }
 
 impl<V> LoadBatch<V>

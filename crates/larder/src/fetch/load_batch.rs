@@ -15,6 +15,7 @@ use crate::node::sealing::OpenedEntry;
 use crate::report::error::FetchError;
 use crate::value::envelope::Head;
 use crate::value::format::Id;
+use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -82,11 +83,10 @@ where
         if node.supported_redis().is_none() {
             return;
         }
-        if let [pending] = &mut *keys {
-            match self.reason {
-                Reason::Ahead => self.lookup_ahead(pending).await,
-                Reason::Missing | Reason::Refresh => self.lookup_one(pending).await,
-            }
+        if self.reason == Reason::Ahead {
+            join_all(keys.iter_mut().map(|pending| self.lookup_ahead(pending))).await;
+        } else if let [pending] = &mut *keys {
+            self.lookup_one(pending).await;
         } else {
             self.lookup_many(keys.iter_mut().collect()).await;
         }

@@ -16,13 +16,14 @@
 //! - [`lease`]: a load by the caller instead of a loader; [`held_load`]: how its leases are held meanwhile.
 //! - [`waiting`]: the wait for a load, of this caller or of another one.
 //! - [`load_batch`]: what the tiers can answer, for one key or for many, each a [`pending_key`]; [`loader`]: the run of the
-//!   loader, [`bulk_loader`]: of one for many keys; [`completion`]: the end of a load.
+//!   loader, [`bulk_loader`]: of one for many keys, which [`bulk_load`] runs; [`completion`]: the end of a load.
 //! - [`ahead`]: loading a value again while it is fresh.
 //! - [`refresh`]: loading a value again on one node; [`other_reload`]: what it knows of another node that does so.
 //! - [`spans`]: what a trace shows of a fetch.
 //! - [`multi`]: fetches of many keys; [`multi_call`]: what their rounds share; [`multi_lease`]: with a load by the caller.
 
 mod ahead;
+mod bulk_load;
 mod bulk_loader;
 mod completion;
 mod future;

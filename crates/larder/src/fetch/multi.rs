@@ -1,8 +1,10 @@
 //! Fetching many keys with one call of one loader.
 
 use super::BulkOutcome;
-use super::bulk_loader::{BulkLoader, MakeAbsent, with_absent};
-use super::load_batch::{LoadBatch, fetch_error};
+use super::ahead::{DueKey, load_many_ahead};
+use super::bulk_load::load;
+use super::bulk_loader::{BulkLoader, MakeAbsent};
+use super::load_batch::LoadBatch;
 use super::multi_call::{MissingKey, MultiCall, Round};
 use super::multi_lease::BulkLeased;
 use super::view_state::ViewState;
@@ -13,7 +15,6 @@ use crate::policy::Policy;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 use tracing::Instrument;
 
 /// The options of a fetch of many keys. Made by [`crate::View::fetch_multi`].
@@ -179,8 +180,21 @@ where
         return call.uncached(loader).await;
     }
     let loader = Arc::new(loader);
+    let (view, policy, mut due) = (call.view.clone(), call.call.policy, Vec::new());
     while call.has_open_keys() {
-        let Round { missing, answers, followed } = call.look_up_memory();
+        let Round { missing, answers, followed } = call.look_up_memory(|key, owned, found| {
+            if found.state().is_loaded_ahead() && view.is_due(found, &policy) {
+                due.push(DueKey { key, owned, found: found.clone() });
+            }
+        });
+        if !due.is_empty() {
+            load_many_ahead(
+                call.batch_ahead(),
+                std::mem::take(&mut due),
+                loader.clone(),
+                call.absent.clone(),
+            );
+        }
         if !missing.is_empty() {
             let namespace = call.view.node().keyspace.namespace();
             let span = tracing::debug_span!("larder.fetch_multi", cache = namespace);
@@ -215,36 +229,4 @@ async fn lead<K, V, E>(
         batch.await_other_nodes(&mut elsewhere).await;
         load(&batch, elsewhere.into_iter().zip(keys).collect(), &loader, absent).await;
     });
-}
-
-/// Loads the keys that are still open.
-async fn load<K, V, E>(
-    batch: &LoadBatch<V>,
-    keys: Vec<MissingKey<V, E, K::Owned>>,
-    loader: &BulkLoader<K, V, E>,
-    absent: Option<&MakeAbsent<V>>,
-) where
-    K: CacheKey + ToOwned + ?Sized + 'static,
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
-{
-    let missing = keys.into_iter().filter(|(pending, _)| pending.is_open());
-    let (mut open, mut keys, mut owned_keys) = (Vec::new(), Vec::new(), Vec::new());
-    for (pending, (bytes, owned)) in missing {
-        open.push(pending);
-        keys.push(bytes);
-        owned_keys.push(owned);
-    }
-    if open.is_empty() {
-        return;
-    }
-    let cx = batch.bulk_context(keys.iter().cloned().zip(&open));
-    let started = Instant::now();
-    let loading = loader.run(owned_keys, cx.clone(), batch.call.policy.hard_timeout);
-    let values = match batch.await_load(&mut open, loading).await {
-        Ok(values) => values,
-        Err(failure) => return batch.fail(open, fetch_error(failure)).await,
-    };
-    let values = with_absent(values, keys.iter().cloned(), absent);
-    batch.complete_many(open.into_iter().zip(keys), values, &cx, started).await;
 }

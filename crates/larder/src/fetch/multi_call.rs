@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// A fetch of many keys, whoever loads them.
 pub(super) struct MultiCall<K: ToOwned + ?Sized, V, E> {
     pub(super) view: Arc<ViewState<V>>,
-    call: Call,
+    pub(super) call: Call,
     tags: Vec<Box<str>>,
     pub(super) absent: Option<MakeAbsent<V>>,
     /// The keys as they were asked for, duplicates included.
@@ -88,13 +88,24 @@ where
         LoadBatch { view, call: self.call, tags, reason: Reason::Missing, elsewhere: None }
     }
 
-    /// Looks up the open keys in memory. Each is then found, missing or followed.
-    pub(super) fn look_up_memory(&mut self) -> Round<V, E, K::Owned> {
+    /// The same for what it loads again of what memory has. A soft timeout is for callers that wait.
+    pub(super) fn batch_ahead(&self) -> LoadBatch<V> {
+        LoadBatch { call: Call::start(self.call.policy, true), reason: Reason::Ahead, ..self.batch() }
+    }
+
+    /// Looks up the open keys in memory. Each is then found, missing or followed. `found` is called with those that are found.
+    pub(super) fn look_up_memory(
+        &mut self,
+        mut found: impl FnMut(KeyBuf, K::Owned, &Fetched<V>),
+    ) -> Round<V, E, K::Owned> {
         let followed = Followed { began: Instant::now(), keys: Vec::new() };
         let mut round = Round { missing: Vec::new(), answers: Vec::new(), followed };
         for (bytes, (key, owned)) in std::mem::take(&mut self.open) {
             match self.view.node().lookup(&self.view.config, &key) {
-                MemoryLookup::Hit(fetched) => _ = self.outcomes.insert(bytes, Ok(Some(fetched))),
+                MemoryLookup::Hit(fetched) => {
+                    found(key, owned, &fetched);
+                    self.outcomes.insert(bytes, Ok(Some(fetched)));
+                }
                 MemoryLookup::Follow(waiter) => round.followed.keys.push((key, owned, waiter)),
                 MemoryLookup::Lead { ticket, candidate, .. } => {
                     let redis_key = self.view.redis_key(&key);

@@ -102,7 +102,7 @@ where
             return BulkLeased::Lead(BulkLease::uncached(self));
         }
         while self.has_open_keys() {
-            let Round { missing, answers, followed } = self.look_up_memory();
+            let Round { missing, answers, followed } = self.look_up_memory(|_, _, _| {});
             let missing = missing.into_iter().zip(answers);
             let led: Vec<LedKey<_, _, _>> =
                 missing.map(|((pending, (_, owned)), awaited)| (pending, awaited, owned)).collect();

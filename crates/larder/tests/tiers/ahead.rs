@@ -5,8 +5,8 @@ use crate::{cached, fetched, node_with};
 use larder::{Builder, Cache, Policy, RefreshAhead, Source, View};
 use larder_engine::Clock;
 use larder_testkit::{Deadline, Gate, PATIENCE, RedisServer, eventually};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -131,6 +131,41 @@ fn value_that_is_due_is_served_without_a_runtime() {
     assert!(matches!(polled, std::task::Poll::Ready(Ok(hit)) if *hit == 1));
 }
 
+/// Fetches `a`, `b` and `c` with a bulk loader that notes its keys and returns `value` for all of them but `left_out`.
+async fn fetched_in_bulk(
+    view: &View<str, u32, &'static str>,
+    loads: &Arc<Mutex<Vec<Vec<String>>>>,
+    value: u32,
+    left_out: &'static str,
+) -> Vec<u32> {
+    let loads = loads.clone();
+    let load = move |keys: Vec<String>, _| {
+        loads.lock().expect("no panic").push(keys.clone());
+        async move {
+            Ok(keys.into_iter().filter(|key| key != left_out).map(|key| (key, value)).collect::<Vec<_>>())
+        }
+    };
+    let outcomes = view.fetch_multi(["a", "b", "c"]).load(load).await;
+    outcomes.into_iter().map(|outcome| *outcome.expect("loads").expect("a value")).collect()
+}
+
+#[tokio::test]
+async fn values_of_many_keys_that_are_due_are_loaded_again_by_one_call() {
+    let _deadline = Deadline::start();
+    let (_cache, view, hand) = by_hand(LATE);
+    let loads = Arc::default();
+    assert_eq!(fetched_in_bulk(&view, &loads, 1, "").await, [1, 1, 1]);
+    hand.advance(7 * SECOND);
+    view.delete("b").await.everywhere();
+    assert_eq!(fetched_in_bulk(&view, &loads, 2, "").await, [1, 2, 1], "nothing else is due");
+    hand.advance(SECOND + Duration::from_millis(1));
+    assert_eq!(fetched_in_bulk(&view, &loads, 3, "c").await, [1, 2, 1], "nobody waits");
+    eventually("the new value is stored", async || view.read("a").await.as_deref() == Some(&3)).await;
+    assert_eq!(fetched_in_bulk(&view, &loads, 4, "").await, [3, 2, 1], "what is left out stays, and pauses");
+    let expected: [&[&str]; 3] = [&["a", "b", "c"], &["b"], &["a", "c"]];
+    assert_eq!(*loads.lock().expect("no panic"), expected);
+}
+
 fn eager(options: Builder) -> Builder {
     options.policy(AT_ONCE).redis_timeout(PATIENCE)
 }
@@ -172,6 +207,46 @@ async fn one_node_loads_ahead_and_the_others_take_its_value() {
     own.open(0);
     eventually("the other node takes it", arrives).await;
     assert_eq!(cached(&a, "k").await, 1);
+}
+
+#[tokio::test]
+async fn one_node_loads_many_keys_ahead() {
+    let Some(server) = RedisServer::start() else { return };
+    let [(cache_a, a), (cache_b, b)] = std::array::from_fn(|_| {
+        let cache = node_with(server.url(), eager);
+        let view: View<str, u32> = cache.view("n");
+        (cache, view)
+    });
+    let keys = ["a", "b"];
+    for key in keys {
+        a.write(key, 0).await.everywhere();
+        assert_eq!(b.read(key).await.as_deref(), Some(&0));
+    }
+    let gate = Gate::closed();
+    let fetch = async |view: &View<str, u32>| {
+        let gate = gate.clone();
+        let load = move |keys: Vec<String>, _| {
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(keys.into_iter().map(|key| (key, 1)).collect::<Vec<_>>())
+            }
+        };
+        let outcomes = view.fetch_multi(keys).load(load).await;
+        outcomes.into_iter().map(|outcome| *outcome.expect("a value").expect("a value")).collect::<Vec<_>>()
+    };
+    assert_eq!(fetch(&a).await, [0, 0]);
+    gate.arrival().await;
+    let asked = || cache_b.stats().redis.expect("a redis tier").latency.count();
+    let before = asked();
+    assert_eq!(fetch(&b).await, [0, 0]);
+    eventually("the other node has looked, and asked for the leases", async || asked() >= before + 4).await;
+    assert_eq!(gate.count(), 1, "the other node loads nothing");
+    gate.open(1);
+    for key in keys {
+        eventually("it is stored", async || a.read(key).await.as_deref() == Some(&1)).await;
+    }
+    drop(cache_a);
 }
 
 #[tokio::test]
