@@ -20,11 +20,11 @@
 //!                                         direct dependency brings
 //! cargo xtask dist [--program FILE]       builds the release program and packages it in target/dist: tarball, package of Debian,
 //!                                         context of an image, SBOM, sums; --program packages this one
-//! cargo xtask soak --hours N [--program FILE] [--no-rounds] [--seed N]
+//! cargo xtask soak --hours N [--program FILE] [--former FILE] [--no-rounds] [--seed N]
 //!                                         everything at once under load and faults for N hours, such as 0.1: memory, descriptors,
 //!                                         latency and coherence are in target/soak/report.html; called again, it goes on from its
-//!                                         samples. --program runs this one instead of a new release build, --no-rounds leaves the
-//!                                         tests out
+//!                                         samples. --program runs this one instead of a new release build, --former lets an
+//!                                         earlier version run beside it, --no-rounds leaves the tests out
 //! cargo xtask features                    checks each library without features, and with each of its features alone
 //! ```
 
@@ -93,7 +93,7 @@ fn run(words: &[&str]) -> Result<()> {
         _ => bail!(
             "usage: cargo xtask test [--install] [--soak] | test --stage STAGE | sanitize | check | guard [--accept] [--no-build] | \
              docs [--pictures] | install | shops [--no-build] | cost | \
-             dist [--program FILE] | soak --hours N [--program FILE] [--no-rounds] [--seed N] | \
+             dist [--program FILE] | soak --hours N [--program FILE] [--former FILE] [--no-rounds] [--seed N] | \
              features"
         ),
     }

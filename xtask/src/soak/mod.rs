@@ -61,11 +61,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn soak(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let rounds = if options.has_rounds { Some(Rounds::build()?) } else { None };
+    let found =
+        |program: &Path| program.canonicalize().with_context(|| format!("there is no {}", program.display()));
+    let former = options.former.as_deref().map(found).transpose()?;
     let larder = match &options.program {
-        Some(program) => program.clone(),
-        None => build()?,
+        Some(program) => found(program)?,
+        None => found(&build()?)?,
     };
-    let larder = larder.canonicalize().with_context(|| format!("there is no {}", larder.display()))?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seed = options.seed.unwrap_or(now.as_secs());
 
@@ -81,10 +83,13 @@ pub(crate) fn soak(words: &[&str]) -> Result<()> {
     std::fs::create_dir(&work)?;
     let run = samples.next_run();
     println!("run {run} of {}, with the seed {seed}; logs are in {}", larder.display(), work.display());
+    if let Some(former) = &former {
+        println!("up-2 and proxy-2 are {} at first, and change with each start", former.display());
+    }
 
     stop::listen();
     let shared = Shared::default();
-    let services = Services::prepare(&larder, &work)?;
+    let services = Services::prepare(&larder, former.as_deref(), &work)?;
     let soak = Soak { shared: &shared, run, seed, time: options.time, rounds: rounds.as_ref(), work: &work };
     let begun = soak.run(services, &mut samples);
     // Also after a failed start: what has run may be reported.

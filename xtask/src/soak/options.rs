@@ -9,13 +9,16 @@ use std::time::Duration;
 pub(super) struct Options {
     pub(super) time: Duration,
     pub(super) program: Option<PathBuf>,
+    /// The program of another version, which runs beside that one.
+    pub(super) former: Option<PathBuf>,
     pub(super) has_rounds: bool,
     pub(super) seed: Option<u64>,
 }
 
 impl Options {
     pub(super) fn parse(words: &[&str]) -> Result<Self> {
-        let mut options = Options { time: Duration::ZERO, program: None, has_rounds: true, seed: None };
+        let mut options =
+            Options { time: Duration::ZERO, program: None, former: None, has_rounds: true, seed: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} has no value"));
@@ -29,6 +32,7 @@ impl Options {
                     options.time = Duration::from_secs_f64(hours * 3_600.0);
                 }
                 "--program" => options.program = Some(PathBuf::from(value()?)),
+                "--former" => options.former = Some(PathBuf::from(value()?)),
                 "--no-rounds" => options.has_rounds = false,
                 "--seed" => options.seed = Some(value()?.parse().context("--seed is not a whole number")?),
                 _ => bail!("soak has no option {word}"),
@@ -45,11 +49,11 @@ mod tests {
 
     #[test]
     fn options_are_parsed() {
-        let options =
-            Options::parse(&["--hours", "0.1", "--program", "a/b", "--no-rounds", "--seed", "7"]).unwrap();
-        let program = Some(PathBuf::from("a/b"));
+        let words = ["--hours", "0.1", "--program", "a/b", "--former", "a/c", "--no-rounds", "--seed", "7"];
+        let (program, former) = (Some(PathBuf::from("a/b")), Some(PathBuf::from("a/c")));
         let time = Duration::from_secs(360);
-        assert_eq!(options, Options { time, program, has_rounds: false, seed: Some(7) });
+        let expected = Options { time, program, former, has_rounds: false, seed: Some(7) };
+        assert_eq!(Options::parse(&words).unwrap(), expected);
         for words in
             [&[][..], &["--hours"], &["--hours", "0"], &["--hours", "x"], &["--hours", "1", "--fast"]]
         {

@@ -7,7 +7,7 @@ use larder_process::Running;
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,8 @@ pub(crate) struct Figures {
 pub(crate) struct Member {
     name: &'static str,
     program: PathBuf,
+    /// The program of the next start, if that is another one: the two change places with each start.
+    other: Option<PathBuf>,
     words: Vec<String>,
     ready: Ready,
     /// Whether SIGTERM ends it with success, as it must end each program of Larder.
@@ -69,11 +71,19 @@ impl Member {
         ready: Ready,
         log: PathBuf,
     ) -> Self {
-        Member { name, program, words, ready, is_larder: false, log, running: None }
+        Member { name, program, other: None, words, ready, is_larder: false, log, running: None }
     }
 
     pub(super) fn of_larder(self) -> Self {
         Member { is_larder: true, ..self }
+    }
+
+    /// Another version of the program starts first, and each start after it is of the version that did not run before.
+    pub(super) fn alternating_with(self, former: Option<&Path>) -> Self {
+        match former {
+            Some(former) => Member { other: Some(self.program), program: former.to_owned(), ..self },
+            None => self,
+        }
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -95,6 +105,9 @@ impl Member {
         command.stdin(Stdio::piped()).stdout(log()?).stderr(log()?);
         let program = self.program.display();
         self.running = Some(Running::start(&mut command).with_context(|| format!("cannot run {program}"))?);
+        if let Some(other) = &mut self.other {
+            std::mem::swap(&mut self.program, other);
+        }
         let start = Instant::now();
         while !self.ready.is_reached() {
             if let Some(how) = self.ended() {

@@ -52,8 +52,9 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Prepares their folders in an empty one.
-    pub(crate) fn prepare(larder: &Path, folder: &Path) -> Result<Self> {
+    /// Prepares their folders in an empty one. `former` is the program of another version, which the members that are killed
+    /// run in turn with this one.
+    pub(crate) fn prepare(larder: &Path, former: Option<&Path>, folder: &Path) -> Result<Self> {
         let [redis, server, origin, a, b, c, d, e, f, g, h, i, j] = addresses()?;
         let (ups, proxies) = ([[a, b, c], [d, e, f]], [[g, h], [i, j]]);
         let addresses = Addresses { redis, server, origin, ups, proxies };
@@ -65,12 +66,12 @@ impl Services {
             let [http, admin] = proxies[number - 1];
             Proxy { http, admin, token: folder.join(format!("proxy-{number}/admin-token")) }
         });
-        let members = members(&addresses, larder, folder)?;
+        let members = members(&addresses, larder, former, folder)?;
         Ok(Services { addresses, members, proxies, pages })
     }
 }
 
-fn members(at: &Addresses, larder: &Path, folder: &Path) -> Result<Vec<Member>> {
+fn members(at: &Addresses, larder: &Path, former: Option<&Path>, folder: &Path) -> Result<Vec<Member>> {
     let path = |name: &str| folder.join(name).display().to_string();
     let member = |name: &'static str, program: &Path, words: Vec<String>, ready| {
         Member::new(name, program.to_owned(), words, ready, folder.join(format!("{name}.log")))
@@ -105,6 +106,7 @@ fn members(at: &Addresses, larder: &Path, folder: &Path) -> Result<Vec<Member>> 
     };
     let [up_1, up_2] = [up("up-1", at.ups[0]), up("up-2", at.ups[1])];
     let [proxy_1, proxy_2] = [proxy("proxy-1", at.proxies[0]), proxy("proxy-2", at.proxies[1])];
+    let [up_2, proxy_2] = [up_2, proxy_2].map(|member| member.alternating_with(former));
     Ok(vec![redis, server, origin, up_1, up_2, proxy_1, proxy_2])
 }
 
