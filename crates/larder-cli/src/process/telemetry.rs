@@ -1,10 +1,11 @@
 //! OpenTelemetry: where `OTEL_EXPORTER_OTLP_ENDPOINT` is set, the figures of the parts and the spans of their fetches go there, by
-//! OTLP over HTTP.
+//! OTLP over HTTP, with TLS or without.
 //!
 //! The exporters have threads of their own, without a runtime. One runtime of a single thread carries their requests.
 
 use anyhow::{Context, Result, bail};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -60,11 +61,11 @@ impl Telemetry {
         if set.is_empty() {
             return Ok(None);
         }
-        if let Some((name, url)) = set.iter().find(|(_, url)| !url.starts_with("http://")) {
-            bail!(
-                "{name} is {url:?}, expected http://HOST:PORT of a collector: OTLP is sent over plain HTTP"
-            );
+        let is_url = |url: &str| ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        if let Some((name, url)) = set.iter().find(|(_, url)| !is_url(url)) {
+            bail!("{name} is {url:?}, expected http://HOST:PORT or https://HOST:PORT of a collector");
         }
+        let connector = connector(set.iter().any(|(_, url)| url.starts_with("https://")))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("larder-otlp")
@@ -72,7 +73,7 @@ impl Telemetry {
             .build()
             .context("cannot start the runtime of the exporters")?;
         let client = || Collector {
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: Client::builder(TokioExecutor::new()).build(connector.clone()),
             runtime: runtime.handle().clone(),
         };
         let spans = SpanExporter::builder().with_http().with_http_client(client()).build()?;
@@ -118,6 +119,28 @@ pub(crate) fn observe(registry: &Registry) {
     }
 }
 
+/// Connects to collectors. Only those with TLS need the certificates of the system.
+///
+/// # Errors
+/// If there are none.
+fn connector(has_tls: bool) -> Result<HttpsConnector<HttpConnector>> {
+    let provider = rustls::crypto::ring::default_provider();
+    let builder = match has_tls {
+        true => HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(provider)
+            .context("cannot read the root certificates of the system")?,
+        false => {
+            let config = rustls::ClientConfig::builder_with_provider(provider.into())
+                .with_safe_default_protocol_versions()
+                .context("there is no version of TLS")?
+                .with_root_certificates(rustls::RootCertStore::empty())
+                .with_no_client_auth();
+            HttpsConnectorBuilder::new().with_tls_config(config)
+        }
+    };
+    Ok(builder.https_or_http().enable_http1().build())
+}
+
 /// What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say of the process, and our name.
 fn resource() -> Resource {
     let has_name = ["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"].iter().any(|name| {
@@ -130,7 +153,7 @@ fn resource() -> Resource {
 /// Sends requests to the collector.
 #[derive(Debug)]
 struct Collector {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     runtime: tokio::runtime::Handle,
 }
 
