@@ -46,6 +46,21 @@ fn decoded_value_equals_encoded_value() {
 }
 
 #[test]
+fn floating_point_numbers_come_back_to_the_last_bit() {
+    for format in ALL {
+        let number = <Format as Codec<f64>>::id(&format);
+        for value in
+            [907.3038322028689, 31.245270191439438, 0.1 + 0.2, f64::MIN_POSITIVE, f64::MAX, 5e-324, -0.0]
+        {
+            let mut bytes = Vec::new();
+            format.encode(&value, &mut bytes).expect("encodes");
+            let read: f64 = format.decode(number, &bytes).expect("decodes");
+            assert_eq!(read.to_bits(), value.to_bits(), "{format:?} {value}");
+        }
+    }
+}
+
+#[test]
 fn none_false_and_empty_are_encoded() {
     for format in ALL {
         let mut bytes = Vec::new();
