@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct HostValue<O> {
     codec: u8,
-    /// As they are stored.
+    /// As memory has them, and Redis too, unless that has JSON.
     stored: Bytes,
     /// Whether they begin with a signature, which was verified.
     is_signed: bool,
@@ -52,7 +52,7 @@ impl<O> HostValue<O> {
         (signed_key == key).then_some(payload)
     }
 
-    /// The bytes as Redis stores them, in the envelope.
+    /// The bytes as memory has them.
     pub(crate) fn stored(&self) -> &[u8] {
         &self.stored
     }

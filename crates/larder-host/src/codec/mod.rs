@@ -7,19 +7,21 @@ mod weight;
 pub use payload::{NIL, Payload};
 pub use weight::Objects;
 
-use crate::profile;
+use crate::names::NameError;
+use crate::profile::{self, Encoder};
 use crate::signature::{SignedView, Signer};
 use crate::value::HostValue;
 use bytes::Bytes;
 use larder::{Cache, Codec, CodecError, View};
 
-/// The number of MessagePack in an envelope, which is that of `larder::Format::MessagePack`.
+/// The numbers of MessagePack and JSON in an envelope, which are those of `larder::Format`.
 const MESSAGE_PACK: u8 = 3;
+const JSON: u8 = 2;
 
 /// The codec of a view of a host. Cheap to clone.
 ///
-/// The envelope of a value in Redis has the number of the codec of its bytes. A view reads its own codec only: the bytes of
-/// another one are a miss, and an [event](larder::Event) says so.
+/// The envelope of a value in Redis has the number of the codec of its bytes. MessagePack and JSON read each other; the bytes of
+/// another codec are a miss, and an [event](larder::Event) says so.
 ///
 /// # Examples
 /// ```
@@ -82,6 +84,30 @@ impl HostCodec {
         HostCodec { number: MESSAGE_PACK, signer: None }
     }
 
+    /// JSON in Redis, so that other programs can read and write the values as text; memory has MessagePack. Values that JSON has no
+    /// form for are refused by the [encoder](HostCodec::encoder). A view of `larder::Format::Json` with the same name and schema
+    /// reads them. Cost: a value is written anew for Redis, and parsed twice from there.
+    pub fn json() -> Self {
+        HostCodec { number: JSON, signer: None }
+    }
+
+    /// The codec of this name, `messagepack` or `json`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of_name(name: &str) -> Result<HostCodec, NameError> {
+        match name {
+            "messagepack" => Ok(HostCodec::message_pack()),
+            "json" => Ok(HostCodec::json()),
+            _ => Err(NameError(format!("codec is {name:?}; it must be messagepack or json"))),
+        }
+    }
+
+    /// The encoder for a value of at most so many bytes of MessagePack.
+    pub fn encoder(&self, max_bytes: usize) -> Encoder {
+        if self.number == JSON { Encoder::for_json(max_bytes) } else { Encoder::new(max_bytes) }
+    }
+
     /// An encoding of one language, whose bytes are signed: to decode some of them is to execute them. Bytes from Redis that
     /// none of the keys has signed for this view are a miss, before the host sees them.
     pub fn private(format: PrivateFormat, signer: &Signer, view: SignedView<'_>) -> Self {
@@ -130,6 +156,10 @@ impl<O: Send + Sync + 'static> Codec<HostValue<O>> for HostCodec {
         self.number
     }
 
+    fn reads(&self, codec: u8) -> bool {
+        codec == self.number || (!self.is_private() && [MESSAGE_PACK, JSON].contains(&codec))
+    }
+
     fn encode(&self, value: &HostValue<O>, out: &mut Vec<u8>) -> Result<(), CodecError> {
         if value.codec() != self.number {
             // The envelope would have the number of this view.
@@ -137,25 +167,40 @@ impl<O: Send + Sync + 'static> Codec<HostValue<O>> for HostCodec {
                 format!("a value of codec {} in a view of codec {}", value.codec(), self.number).into()
             );
         }
+        if self.number == JSON {
+            return Ok(profile::to_json(value.stored(), out)?);
+        }
         out.extend_from_slice(value.stored());
         Ok(())
     }
 
     fn encoded_bytes(&self, value: &HostValue<O>) -> Result<usize, CodecError> {
-        Ok(value.stored().len())
+        if self.number != JSON {
+            return Ok(value.stored().len());
+        }
+        let mut text = Vec::new();
+        profile::to_json(value.stored(), &mut text)?;
+        Ok(text.len())
     }
 
     fn decode(&self, codec: u8, bytes: &[u8]) -> Result<HostValue<O>, CodecError> {
         self.decode_owned(codec, bytes.to_vec(), 0)
     }
 
-    /// Keeps the allocation.
+    /// Keeps the allocation, but of JSON.
     fn decode_owned(&self, codec: u8, bytes: Vec<u8>, start: usize) -> Result<HostValue<O>, CodecError> {
-        match &self.signer {
-            None => profile::check(&bytes[start..])?,
-            Some(signer) => signer.verify(&bytes[start..]).ok_or("no key has signed the value")?,
-        }
-        Ok(HostValue::new(codec, Bytes::from(bytes).slice(start..), self.signer.is_some()))
+        let stored = match &self.signer {
+            None if codec == JSON => profile::from_json(&bytes[start..])?.into(),
+            None => {
+                profile::check(&bytes[start..])?;
+                Bytes::from(bytes).slice(start..)
+            }
+            Some(signer) => {
+                signer.verify(&bytes[start..]).ok_or("no key has signed the value")?;
+                Bytes::from(bytes).slice(start..)
+            }
+        };
+        Ok(HostValue::new(self.number, stored, self.signer.is_some()))
     }
 }
 

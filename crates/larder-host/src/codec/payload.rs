@@ -1,7 +1,7 @@
 //! What the host encoded: MessagePack, or bytes of its own. A private value says in its first byte which of them follows.
 
 use super::HostCodec;
-use crate::profile::{Encoder, integer};
+use crate::profile::integer;
 use crate::value::HostValue;
 
 /// Most small values need no encoding of one language, and larder can add to numbers.
@@ -66,7 +66,7 @@ impl HostCodec {
     /// The value of a number, written without the host.
     pub fn integer_value<O>(&self, key: &[u8], number: i64) -> HostValue<O> {
         // Larder refuses what is above the limit of the cache, which may be smaller.
-        let mut encoder = Encoder::new(MAX_INTEGER_BYTES);
+        let mut encoder = self.encoder(MAX_INTEGER_BYTES);
         encoder.integer(number).expect("no integer is longer");
         self.message_pack_value(key, encoder.finish().expect("it is one value"))
     }

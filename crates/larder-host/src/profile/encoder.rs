@@ -1,7 +1,8 @@
 //! Writing MessagePack: a binding calls a method for each object that it walks over.
 
+use super::json::{self, NotJson};
 use super::place::{Step, refused};
-use super::{MAX_DEPTH, NANOSECONDS_A_SECOND, Reason, Refused, SECONDS_BITS, TIMESTAMP};
+use super::{MAX_DEPTH, MAX_JSON_DEPTH, NANOSECONDS_A_SECOND, Reason, Refused, SECONDS_BITS, TIMESTAMP};
 use rmp::encode;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -31,6 +32,8 @@ use std::ops::Range;
 pub struct Encoder {
     out: Vec<u8>,
     max_bytes: usize,
+    /// Whether the value will be written as JSON.
+    is_json: bool,
     levels: Vec<Level>,
     is_complete: bool,
 }
@@ -57,7 +60,13 @@ impl Encoder {
     /// [`Builder::max_value_bytes`](larder::Builder::max_value_bytes) says.
     pub fn new(max_bytes: usize) -> Self {
         let max_bytes = max_bytes.min(u32::MAX as usize);
-        Encoder { out: Vec::new(), max_bytes, levels: Vec::new(), is_complete: false }
+        Encoder { out: Vec::new(), max_bytes, is_json: false, levels: Vec::new(), is_complete: false }
+    }
+
+    /// The same for a value that Redis gets as JSON, which has neither bytes nor points in time, and only finite numbers. The limit
+    /// is that of the MessagePack, which memory has.
+    pub fn for_json(max_bytes: usize) -> Self {
+        Encoder { is_json: true, ..Encoder::new(max_bytes) }
     }
 
     /// Writes nothing: `None`, `null`, `nil`.
@@ -95,8 +104,11 @@ impl Encoder {
     /// Writes a floating-point number, also one that is not finite.
     ///
     /// # Errors
-    /// As [`Encoder::nil`].
+    /// As [`Encoder::nil`], and if JSON has no form for it.
     pub fn float(&mut self, value: f64) -> Result<(), Refused> {
+        if !value.is_finite() {
+            self.check_form(json::NOT_FINITE)?;
+        }
         self.scalar(0, |out| must(encode::write_f64(out, value)))
     }
 
@@ -111,16 +123,18 @@ impl Encoder {
     /// Writes bytes.
     ///
     /// # Errors
-    /// As [`Encoder::nil`].
+    /// As [`Encoder::nil`], and for JSON.
     pub fn bytes(&mut self, value: &[u8]) -> Result<(), Refused> {
+        self.check_form(json::BYTES)?;
         self.scalar(value.len(), |out| must(encode::write_bin(out, value)))
     }
 
     /// Writes a point in time: seconds since 1970 UTC, without leap seconds, and nanoseconds after them.
     ///
     /// # Errors
-    /// As [`Encoder::nil`], and if there are a billion nanoseconds or more.
+    /// As [`Encoder::nil`], if there are a billion nanoseconds or more, and for JSON.
     pub fn timestamp(&mut self, seconds: i64, nanoseconds: u32) -> Result<(), Refused> {
+        self.check_form(json::TIMESTAMP)?;
         if nanoseconds >= NANOSECONDS_A_SECOND {
             return Err(self.refused(Reason::Timestamp));
         }
@@ -233,7 +247,7 @@ impl Encoder {
     }
 
     fn begin(&mut self, announced: usize, least_bytes: usize, key: Option<Key>) -> Result<(), Refused> {
-        if self.levels.len() == MAX_DEPTH {
+        if self.levels.len() == if self.is_json { MAX_JSON_DEPTH } else { MAX_DEPTH } {
             return Err(self.refused(Reason::Depth));
         }
         self.begin_value(least_bytes)?;
@@ -271,6 +285,11 @@ impl Encoder {
                 }
             }
         }
+    }
+
+    /// Refuses what JSON has no form for.
+    fn check_form(&self, missing: NotJson) -> Result<(), Refused> {
+        if self.is_json { Err(self.unsupported(missing.to_string())) } else { Ok(()) }
     }
 
     /// The refusal of the list or map itself, which has so many elements too many.

@@ -12,18 +12,24 @@
 //! A binding walks its own objects and calls an [`Encoder`]; [`decode`] calls a [`Visitor`] of the binding. Everything else is
 //! refused where it is written, and the refusal names the place in the value: `$.items[3].price`. A key that occurs twice in a
 //! map is not noticed; languages let the last one win.
+//!
+//! A view may write its values to Redis as JSON instead ([`HostCodec::json`](crate::HostCodec::json)), which has fewer of them.
 
 mod decoder;
 mod encoder;
+mod json;
 mod place;
 
 pub(crate) use decoder::check;
 pub use decoder::{DecodeError, Visitor, decode, integer};
 pub use encoder::Encoder;
+pub(crate) use json::{from_json, to_json};
 pub use place::Refused;
 
 /// How many lists and maps may be around a value.
 pub const MAX_DEPTH: usize = 128;
+/// The same for JSON, whose parser allows one less.
+const MAX_JSON_DEPTH: usize = 127;
 
 /// The number of the timestamp extension.
 const TIMESTAMP: i8 = -1;

@@ -68,6 +68,36 @@ fn programs_of_one_schema_read_each_others_values() {
     assert!(blocked(program(number + 1).read("k")).is_none(), "another number is another schema");
 }
 
+/// Text of JSON in Redis, whoever wrote it; memory has MessagePack.
+#[test]
+fn values_of_a_json_view_are_text_in_redis_and_read_by_views_of_both_formats() {
+    let Some(server) = RedisServer::start() else { return };
+    let (hosts, (name, number)) = (cache(Some(server.url())), TEXT);
+    let json: Texts = hosts
+        .view(|cache| HostCodec::json().view(cache, "text", TEXT, Objects::Copied))
+        .expect("valid options");
+    let message_pack = texts(&cache(Some(server.url())));
+    let options = options(Some(server.url()))().expect("valid options").format(Format::Json);
+    let program = options.runtime(hosts.runtime().expect("starts").clone()).build().expect("valid options");
+    let program: View<str, String, Raised> = program.view("text").with_shared_schema(name, number);
+
+    let value = HostCodec::json().message_pack_value(b"k", b"\xa6\xc3\x84 \"b\"".to_vec());
+    written(&json, b"k", value);
+    assert!(server.command("GET test:text:k").contains(r#" \"b\""#), "a text");
+    assert_eq!(blocked(program.read("k")).as_deref().map(String::as_str), Some("Ä \"b\""));
+    let found = blocked(message_pack.get().expect("starts").read(b"k")).expect("it is in Redis");
+    assert_eq!((found.codec(), found.payload(b"k")), (3, Some(&b"\xa6\xc3\x84 \"b\""[..])));
+
+    written(&message_pack, b"k", text_value("pear"));
+    std::thread::sleep(MAX_LAG);
+    let found = blocked(json.get().expect("started").read(b"k")).expect("it is in Redis");
+    assert_eq!((found.codec(), found.payload(b"k")), (2, Some(&b"\xa4pear"[..])));
+    assert!(blocked(program.write("k", "apple".to_owned())).expect("valid").is_everywhere());
+    std::thread::sleep(MAX_LAG);
+    let found = blocked(json.get().expect("started").read(b"k")).expect("it is in Redis");
+    assert_eq!(found.payload(b"k"), Some(&b"\xa5apple"[..]));
+}
+
 const ALICE: &[u8] = b"alice";
 
 /// A node whose sessions are pickled, and signed by these keys.
