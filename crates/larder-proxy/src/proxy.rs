@@ -6,9 +6,11 @@ use crate::fields::via::Pseudonym;
 use crate::front::setup::{Front, FrontLimits};
 use crate::gate::{Gate, GateProgress};
 use crate::origin::Origins;
+use crate::origin::request_body::RequestBody;
 use crate::replicas::ProxyCache;
 use crate::service::ProxyService;
 use crate::stats::ProxyStats;
+use bytes::Bytes;
 use larder_http::{HttpCache, Profile};
 use larder_tls::{Certificate, Clients, FileError, Files};
 use std::path::Path;
@@ -53,7 +55,8 @@ impl Proxy {
         let mut builder = HttpCache::builder()
             .profile(Profile::Rfc)
             .max_bytes(config.cache_bytes)
-            .max_body_bytes(config.max_body_bytes as usize);
+            .max_body_bytes(config.max_body_bytes as usize)
+            .empty_body(|| RequestBody::from(Bytes::new()));
         if let Some(gate) = &config.gate {
             let (gate, timeout) = (Gate::new(gate, origins.clone())?, ms(gate.timeout_ms));
             // The gate has its own deadline, after which there is no verdict. The cache would take it for a denial.

@@ -30,9 +30,10 @@ use crate::stored::body::{Body, BoxError};
 use crate::stored::entry;
 use crate::stored::purge::PurgeKey;
 
-/// The inner service of a fill, which may continue in its own task.
+/// The inner service of a fill, which may continue in its own task, and call it twice.
 pub(crate) trait Handler<ReqBody, B>:
     Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+    + Clone
     + Send
     + 'static
 {
@@ -40,6 +41,7 @@ pub(crate) trait Handler<ReqBody, B>:
 
 impl<S, ReqBody, B> Handler<ReqBody, B> for S where
     S: Service<Request<ReqBody>, Response = Response<B>, Future: Send + 'static, Error: Send + 'static>
+        + Clone
         + Send
         + 'static
 {

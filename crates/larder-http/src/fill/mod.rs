@@ -44,20 +44,17 @@ mod stream;
 pub(crate) mod unshared;
 mod validation;
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AGE;
 use http::{HeaderMap, Request, Response, StatusCode, response};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tower_service::Service;
 
-use self::call::HandlerCall;
+use self::call::HandlerReply;
 pub(crate) use self::read::declared_length;
 pub(crate) use self::role::{FillRole, PurgedFill, RunningFill, UnticketedFill};
 #[cfg(feature = "shared")]
@@ -167,7 +164,8 @@ where
     /// another replica may have the response.
     pub(crate) async fn run<S, ReqBody>(mut self, inner: S, mut request: Request<ReqBody>)
     where
-        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
+        S: Service<Request<ReqBody>, Response = Response<B>, Error = E> + Clone,
+        ReqBody: 'static,
     {
         // Boxed, as the other futures of a shared cache: they would make each fill larger, and slower to move.
         if self.core().store.shared.is_some() {
@@ -185,42 +183,21 @@ where
             let Some(unanswered) = Box::pin(disk::begin(&mut self, request)).await else { return };
             request = unanswered;
         }
-        let is_validation = self.add_conditions(request.headers_mut());
-        let begun_ms = self.core().store.entries.now_ms();
         let deadline = Instant::now() + self.core().limits.fill_timeout;
-        let HandlerCall { future, ctx, guard, is_graphql, has_content } =
-            call::prepare(&self.cache, inner, request);
-        let mut call = pin!(future);
-        let (result, is_late) = match timeout_at(deadline, &mut call).await {
-            Ok(result) => (result, false),
-            Err(_) => {
-                self.release_followers_of_slow_fill();
-                match self.wait_for_client(call).await {
-                    Some(result) => (result, true),
-                    None => return,
-                }
+        let unconditional = self.unconditional(&inner, &request);
+        let is_validation = self.add_conditions(request.headers_mut());
+        let Some(mut reply) = self.call(inner, request, deadline).await else { return };
+        if is_validation && reply.response.status() == StatusCode::NOT_MODIFIED {
+            // Boxed, both: they would make each fill larger.
+            if self.is_selected_by(&reply.response) {
+                return Box::pin(self.complete_validation(reply, stamp)).await;
             }
-        };
-        drop(guard);
-        let replied_at = self.core().store.entries.now_ms();
-        let delay = Duration::from_millis(replied_at.saturating_sub(begun_ms));
-        let mut response = match result {
-            Ok(response) => response,
-            Err(_) if self.serve_stale_on(OriginFailure::Unreachable) => return,
-            Err(error) => {
-                self.abandon_store(Reason::HandlerError, StatusCode::INTERNAL_SERVER_ERROR);
-                self.count(self.miss_outcome(Some(Reason::HandlerError)));
-                if let Some(client) = self.client.take() {
-                    let _ = client.send(Err(error));
-                }
-                return;
-            }
-        };
-        if is_validation && response.status() == StatusCode::NOT_MODIFIED {
-            // Boxed: it would make each fill larger.
-            let times = (replied_at, delay);
-            return Box::pin(self.complete_validation(response, &ctx, has_content, stamp, times)).await;
+            // Before the second call: the first one may have a place among the requests of its origin.
+            drop(reply);
+            let Some(second) = Box::pin(self.repeat(unconditional, deadline)).await else { return };
+            reply = second;
         }
+        let HandlerReply { mut response, ctx, is_graphql, has_content, is_late, replied_at, delay } = reply;
         if validation::is_failure(response.status()) && self.serve_stale_on(OriginFailure::ErrorStatus) {
             return;
         }
@@ -296,30 +273,6 @@ where
         *response.version_mut() = head.version;
         response.extensions_mut().extend(head.extensions);
         self.send(response, outcome);
-    }
-
-    /// Waits for a handler that is too slow. Only its client does: without one the fill ends.
-    async fn wait_for_client<T>(&mut self, handler: impl Future<Output = T>) -> Option<T> {
-        let mut handler = pin!(handler);
-        let result = poll_fn(|cx| match (handler.as_mut().poll(cx), &mut self.client) {
-            (Poll::Ready(result), _) => Poll::Ready(Some(result)),
-            (Poll::Pending, Some(client)) => client.poll_closed(cx).map(|()| None),
-            (Poll::Pending, None) => Poll::Ready(None),
-        });
-        let result = result.await;
-        if result.is_none() {
-            self.count(self.miss_outcome(Some(Reason::FillTimeout)));
-        }
-        result
-    }
-
-    /// Ends the wait for a handler that is too slow. Marks the key first: followers that return must not wait again.
-    fn release_followers_of_slow_fill(&mut self) {
-        if matches!(self.role, FillRole::Leader(_)) {
-            self.mark_hit_for_miss();
-        }
-        self.role.release_followers();
-        self.shared.release();
     }
 
     /// A complete response as Redis has it too, if it holds it there: what is fresh or within its grace period. Not what one client

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::ETAG;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use larder_engine::Ttl;
+use tokio::time::Instant;
+use tower_service::Service;
 
 use super::{Fill, FillRole};
-use crate::policy::ctx::CacheCtx;
+use crate::fill::call::HandlerReply;
+use crate::policy::handler_fields::has_content;
 use crate::policy::plan::Plan;
 use crate::rfc::directives::RequestDirectives;
 use crate::rfc::validation;
@@ -38,18 +41,52 @@ where
         validation::add_conditions(request, expired.own_etag(), expired.headers())
     }
 
-    /// Stores what the handler has validated as new, with the fields of its 304, and sends it.
-    pub(super) async fn complete_validation(
+    /// The handler and the request before it has conditions, for a second call. `None` if nothing is stored to be validated, or the
+    /// request cannot be made twice.
+    pub(super) fn unconditional<S: Clone, ReqBody: 'static>(
+        &self,
+        inner: &S,
+        request: &Request<ReqBody>,
+    ) -> Option<Box<(S, Request<ReqBody>)>> {
+        self.location.expired.as_ref().filter(|_| !has_content(request))?;
+        let mut copy = Request::new(self.core().rules.empty_body.make()?);
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.version_mut() = request.version();
+        *copy.headers_mut() = request.headers().clone();
+        *copy.extensions_mut() = request.extensions().clone();
+        Some(Box::new((inner.clone(), copy)))
+    }
+
+    /// Whether a 304 is about the stored response.
+    pub(super) fn is_selected_by(&self, response: &Response<B>) -> bool {
+        self.location.expired.as_ref().is_some_and(|expired| expired.is_selected(response.headers()))
+    }
+
+    /// Calls the handler once more, because its 304 was about another response than the stored one (RFC 9111, 4.3.4). `None` if the
+    /// client has its answer: the handler has failed, or cannot be called again, or has sent a 304 that nobody asked for.
+    pub(super) async fn repeat<S, ReqBody>(
         &mut self,
-        response: Response<B>,
-        ctx: &CacheCtx,
-        has_content: bool,
-        stamp: PurgeStamp,
-        (replied_at, delay): (u64, Duration),
-    ) {
-        if !self.location.expired.as_ref().is_some_and(|expired| expired.is_selected(response.headers())) {
-            return self.refuse_validation();
+        unconditional: Option<Box<(S, Request<ReqBody>)>>,
+        deadline: Instant,
+    ) -> Option<HandlerReply<B>>
+    where
+        S: Service<Request<ReqBody>, Response = Response<B>, Error = E>,
+    {
+        if let Some(unconditional) = unconditional {
+            let (inner, request) = *unconditional;
+            let reply = self.call(inner, request, deadline).await?;
+            if reply.response.status() != StatusCode::NOT_MODIFIED {
+                return Some(reply);
+            }
         }
+        self.refuse_validation();
+        None
+    }
+
+    /// Stores what the handler has validated as new, with the fields of its 304, and sends it.
+    pub(super) async fn complete_validation(&mut self, reply: HandlerReply<B>, stamp: PurgeStamp) {
+        let HandlerReply { response, ctx, has_content, replied_at, delay, .. } = reply;
         let expired = self.location.expired.take().expect("it was compared");
         let (mut head, _) = response.into_parts();
         let has_own_etag = expired.own_etag().is_some() || head.headers.contains_key(ETAG);
@@ -61,7 +98,7 @@ where
             let store = &self.core().store;
             expired.tag_names(|tag| store.is_kept_tag(tag)).for_each(|tag| ctx.tag(tag));
         }
-        let plan = self.plan(&mut merged, ctx, has_content, delay);
+        let plan = self.plan(&mut merged, &ctx, has_content, delay);
         let (head, ()) = merged.into_parts();
         let (mut plan, unstored) =
             plan.map_or_else(|reason| (Plan::default(), Some(reason)), |plan| (plan, None));
@@ -99,8 +136,8 @@ where
         }
     }
 
-    /// The 304 is about another response than the stored one, which is of no use then (RFC 9111, 4.3.4): the next request gets
-    /// a new one.
+    /// Sends a 502, because there is only a 304 about another response than the stored one. That is of no use then: the next request
+    /// gets a new one.
     fn refuse_validation(&mut self) {
         self.location.expired = None;
         self.abandon_store(Reason::Validation, StatusCode::OK);

@@ -19,6 +19,7 @@ use crate::policy::gate::{Access, Gate};
 use crate::policy::handler_fields::HandlerFields;
 use crate::policy::profile::Profile;
 use crate::policy::rules::Rules;
+use crate::request::empty_body::EmptyBody;
 use crate::request::traits::PersonalExtension;
 use crate::status::stats::Counters;
 use crate::store::HttpCache;
@@ -208,6 +209,21 @@ impl Builder {
     /// ```
     pub fn handler_fields(mut self, names: impl IntoIterator<Item = HeaderName>) -> Builder {
         self.rules.handler_fields = HandlerFields::only(names);
+        self
+    }
+
+    /// How the layer makes the empty body of a GET that it sends a second time. With [`Profile::Rfc`] it does so if a service
+    /// validates another response than the stored one, by a 304 with another `ETag`: such a request is repeated once, without
+    /// conditions. Default: none, and such a client gets a 502.
+    ///
+    /// ```
+    /// use larder_http::{HttpCache, Profile};
+    ///
+    /// let cache = HttpCache::builder().profile(Profile::Rfc).empty_body(axum::body::Body::empty).build()?;
+    /// # Ok::<(), larder_http::BuildError>(())
+    /// ```
+    pub fn empty_body<B: 'static>(mut self, make: fn() -> B) -> Builder {
+        self.rules.empty_body = EmptyBody::of(make);
         self
     }
 

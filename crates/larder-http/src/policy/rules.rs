@@ -7,6 +7,7 @@ use crate::policy::plan::Plan;
 use crate::policy::profile::Profile;
 use crate::policy::request_fields::UnkeyedField;
 use crate::policy::value_freshness::ValueFreshness;
+use crate::request::empty_body::EmptyBody;
 use crate::request::traits::PersonalTraits;
 use crate::rfc::storing::Asked;
 use crate::status::Reason;
@@ -24,6 +25,8 @@ pub(crate) struct Rules {
     pub(crate) personal: PersonalTraits,
     /// What a handler sees.
     pub(crate) handler_fields: HandlerFields,
+    /// The body of a request that is made a second time.
+    pub(crate) empty_body: EmptyBody,
 }
 
 impl Rules {

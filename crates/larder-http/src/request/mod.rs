@@ -2,5 +2,6 @@
 //! a part of the key.
 
 pub(crate) mod body_key;
+pub(crate) mod empty_body;
 mod read_body;
 pub(crate) mod traits;

@@ -75,7 +75,7 @@ where
 
 impl<S, ReqBody, B, K> Future for ResponseFuture<S, ReqBody, B, K>
 where
-    S: Handler<ReqBody, B> + Clone,
+    S: Handler<ReqBody, B>,
     ReqBody: Send + 'static,
     B: HandlerBody,
     K: BodyKey<ReqBody>,

@@ -23,6 +23,7 @@
 //! - `soft_purges`: a softly purged response is stale from that moment on.
 //! - `stale`: a stale response is served within the grace period.
 //! - `streaming`: a body that is being filled has many readers, and is held once.
+//! - `validation`: a 304 about another response than the stored one validates nothing.
 //! - `values`: a response is fresh no longer than what it is made from.
 //! - `vary`: a variant is served only to requests that select it.
 //! - `views`: several caches share one store.
@@ -55,6 +56,7 @@ mod soft_purges;
 mod stale;
 mod streaming;
 mod support;
+mod validation;
 mod values;
 mod vary;
 mod views;

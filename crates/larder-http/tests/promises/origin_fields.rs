@@ -14,28 +14,6 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::*;
 
-/// A site in front of which the fields decide.
-fn site<F>(handler: impl Fn(Request<String>, usize) -> F + Send + Sync + 'static) -> Site
-where
-    F: Future<Output = Reply> + Send + 'static,
-{
-    Site::with(|builder| builder.profile(Profile::Rfc), handler)
-}
-
-/// A 200 with these fields.
-fn reply_with(body: impl ToString, fields: &[(&'static str, &str)]) -> Reply {
-    fields.iter().fold(plain(body.to_string()), |reply, (name, value)| field(reply, name, value))
-}
-
-fn not_modified(fields: &[(&'static str, &str)]) -> Reply {
-    status(304, reply_with("", fields))
-}
-
-fn status(status: u16, mut reply: Reply) -> Reply {
-    *reply.status_mut() = StatusCode::from_u16(status).unwrap();
-    reply
-}
-
 /// A site whose first response has these fields and body `1`, and whose handler answers every condition with a 304.
 fn validating(fields: &'static [(&'static str, &'static str)]) -> Site {
     site(move |request, call| {
@@ -378,21 +356,6 @@ async fn followers_of_a_failed_validation_ask_the_origin_themselves() {
     assert_eq!(leader.await.unwrap().unwrap().status(), 500);
     let response = CollectedResponse::read(follower.await.unwrap().unwrap()).await.unwrap();
     assert_eq!((response.status.as_u16(), &response.body[..]), (200, &b"3"[..]), "not what is expired");
-}
-
-#[tokio::test]
-async fn validation_of_another_response_is_refused_and_the_next_request_gets_a_new_one() {
-    let site = site(|_, call| {
-        ready(match call {
-            2 => not_modified(&[("cache-control", "max-age=10"), ("etag", "\"b\"")]),
-            _ => reply_with(call, &[("cache-control", "max-age=10"), ("etag", "\"a\"")]),
-        })
-    });
-    site.get("/").await;
-    site.clock.advance(SECOND * 11);
-    let refused = site.get("/").await;
-    assert_eq!((refused.status.as_u16(), refused.cache_status()), (502, "fwd=uri-miss; detail=validation"));
-    assert_eq!(site.get("/").await.body, "3");
 }
 
 #[tokio::test]

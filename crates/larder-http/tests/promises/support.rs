@@ -14,7 +14,9 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
-use larder_http::{BoxError, Builder, Cached, Clock, HttpCache, HttpCacheService, ManualClock, Outcome};
+use larder_http::{
+    BoxError, Builder, Cached, Clock, HttpCache, HttpCacheService, ManualClock, Outcome, Profile,
+};
 use tokio::sync::mpsc;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
@@ -138,6 +140,28 @@ pub(crate) fn with_cached(mut reply: Reply, settings: Cached) -> Reply {
 
 pub(crate) fn field(mut reply: Reply, name: &'static str, value: &str) -> Reply {
     reply.headers_mut().append(name, value.parse().unwrap());
+    reply
+}
+
+/// A site in front of which the fields of its responses decide.
+pub(crate) fn site<F>(handler: impl Fn(Request<String>, usize) -> F + Send + Sync + 'static) -> Site
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    Site::with(|builder| builder.profile(Profile::Rfc), handler)
+}
+
+/// A 200 with these fields.
+pub(crate) fn reply_with(body: impl ToString, fields: &[(&'static str, &str)]) -> Reply {
+    fields.iter().fold(plain(body.to_string()), |reply, (name, value)| field(reply, name, value))
+}
+
+pub(crate) fn not_modified(fields: &[(&'static str, &str)]) -> Reply {
+    status(304, reply_with("", fields))
+}
+
+pub(crate) fn status(status: u16, mut reply: Reply) -> Reply {
+    *reply.status_mut() = StatusCode::from_u16(status).unwrap();
     reply
 }
 

@@ -19,7 +19,7 @@ struct Origin {
 }
 
 fn rfc(shared: SharedBuilder) -> SharedBuilder {
-    shared.options(|options| options.profile(Profile::Rfc))
+    shared.options(|options| options.profile(Profile::Rfc).empty_body(String::new))
 }
 
 impl Origin {
@@ -125,6 +125,29 @@ async fn replica_validates_what_only_another_one_had() {
     assert_eq!(origin.counts(), (2, 1));
     assert_eq!(first.get("/").await.outcome.as_str(), "shared");
     assert_eq!(origin.counts(), (2, 1));
+}
+
+/// A 304 about another response than the shared one validates nothing; what the repeated request gets replaces that of all.
+#[tokio::test]
+async fn response_to_a_repeated_request_is_for_all_replicas() {
+    let Some(server) = RedisServer::start() else { return };
+    let origin = Origin::default();
+    let reply = |origin: Origin| {
+        move |request: &Request<String>, number| match request.headers().contains_key("if-none-match") {
+            true => origin.reply(request, number, &[("cache-control", "max-age=60"), ("etag", "\"b\"")]),
+            false if number == 1 => {
+                origin.reply(request, number, &[("cache-control", "max-age=1"), ("etag", "\"a\"")])
+            }
+            false => origin.reply(request, number, &[("cache-control", "max-age=60"), ("etag", "\"b\"")]),
+        }
+    };
+    let [first, second] = [(); 2].map(|()| origin.replica(&server, reply(origin.clone())));
+    assert_eq!((first.body("/").await, second.body("/").await), ("1".into(), "1".into()));
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let repeated = first.get("/").await;
+    assert_eq!((&*repeated.body, repeated.cache_status()), ("3", "fwd=uri-miss; stored"));
+    assert_eq!(second.body("/").await, "3");
+    assert_eq!(origin.counts(), (3, 1));
 }
 
 /// The cache has made the `ETag` of the response: the origin knows nothing of it.

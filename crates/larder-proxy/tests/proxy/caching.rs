@@ -1,8 +1,8 @@
 //! The cache is between both: the fields of the origin decide.
 
 use crate::support::*;
-use http::header::{CACHE_CONTROL, HOST};
-use http::{HeaderValue, Response};
+use http::header::{CACHE_CONTROL, ETAG, HOST, IF_NONE_MATCH};
+use http::{HeaderValue, Response, StatusCode};
 use std::time::Duration;
 
 /// An origin whose responses are fresh for a minute, and say for which host and scheme they are.
@@ -90,6 +90,34 @@ async fn failure_of_the_origin_is_not_stored() {
     }
     assert!(status.starts_with("larder; hit"), "{status}");
     assert!(origin.requests() < 3);
+}
+
+/// Such an origin has several servers, one of which is behind the others. The second request has what the first one had, and its place
+/// among the requests of the origin.
+#[tokio::test]
+async fn request_is_repeated_if_its_304_is_about_another_response() {
+    let origin = HttpOrigin::start(|request: http::Request<_>| async move {
+        let is_conditional = request.headers().contains_key(IF_NONE_MATCH);
+        let lines = |name: &str| request.headers().get_all(name).iter().count();
+        let text = format!("{} {} {}", lines("via"), lines("x-forwarded-for"), lines("x-own"));
+        let mut response = Response::new(full(if is_conditional { String::new() } else { text }));
+        *response.status_mut() = if is_conditional { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
+        let etag = if is_conditional { "\"b\"" } else { "\"a\"" };
+        response.headers_mut().insert(ETAG, HeaderValue::from_static(etag));
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    })
+    .await;
+    let mut options = config([origin.address]);
+    (options.max_origin_requests, options.connect_timeout_ms) = (1, 500);
+    let proxy = start(options).await;
+    for requests in [1, 3, 5] {
+        let answer =
+            proxy.exchange("GET / HTTP/1.1\r\nHost: a\r\nX-Own: 1\r\nConnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("1 1 1"), "{answer}");
+        assert_eq!(values(&answer, "cache-status"), ["larder; fwd=uri-miss; stored"]);
+        assert_eq!(origin.requests(), requests);
+    }
 }
 
 /// The cache sees the error of the origin itself, and not a response that was made of it.
