@@ -11,7 +11,6 @@ use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use super::{Fill, FillRole};
-use crate::fill::forward;
 use crate::graphql::GraphqlQuery;
 use crate::policy::ctx::{CacheCtx, HandlerGuard};
 use crate::policy::handler_fields::has_content;
@@ -129,8 +128,14 @@ where
     let has_content = has_content(&request);
     request.extensions_mut().insert(ctx.clone());
     cache.core().rules.restrict(&mut request);
-    let future = observed(cache, ctx.clone(), forward::call(inner, request));
+    let future = observed(cache, ctx.clone(), once_ready(inner, request));
     HandlerCall { future, ctx, guard, is_graphql, has_content }
+}
+
+/// Waits until the service is ready, then calls it.
+async fn once_ready<S: Service<R>, R>(mut inner: S, request: R) -> Result<S::Response, S::Error> {
+    poll_fn(|cx| inner.poll_ready(cx)).await?;
+    inner.call(request).await
 }
 
 /// The same call, which notes at its end how fresh the values are that it has got.

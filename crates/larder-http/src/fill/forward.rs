@@ -1,7 +1,7 @@
 //! Forwards a request to the inner service, after waiting until it is ready. The layer itself is always ready, so that
 //! a busy handler never delays a response from the store.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::fill::declared_length;
+use crate::fill::head::HeadUpdate;
 use crate::fill::invalidation::Invalidation;
 use crate::headers::range;
 use crate::policy::ctx::{CacheCtx, HandlerGuard};
@@ -58,12 +59,6 @@ impl<B> HandlerBody for B where
 {
 }
 
-/// Waits until the service is ready, then calls it.
-pub(crate) async fn call<S: Service<R>, R>(mut inner: S, request: R) -> Result<S::Response, S::Error> {
-    poll_fn(|cx| inner.poll_ready(cx)).await?;
-    inner.call(request).await
-}
-
 /// What to do with the response to a forwarded request.
 pub(crate) enum FollowUp {
     Nothing,
@@ -73,6 +68,8 @@ pub(crate) enum FollowUp {
     CheckHitForMiss(HitForMissCheck),
     /// The request has a range: the response tells whether a complete body could be stored.
     LearnRange(RangeCheck),
+    /// The method is HEAD: the response tells whether a stored one is outdated.
+    UpdateStored(Box<HeadUpdate>),
 }
 
 /// What is learnt from the response to a range.
@@ -199,13 +196,15 @@ where
     ) -> Forward<S, ReqBody> {
         let (ctx, handler) = cache.handler_ctx();
         request.extensions_mut().insert(ctx);
-        if matches!(outcome, Outcome::Miss { .. }) {
+        if matches!(outcome, Outcome::Miss { .. }) || matches!(follow_up, FollowUp::UpdateStored(_)) {
             // The handler must not see more than in a fill.
             cache.core().rules.restrict(&mut request);
         }
         let state = ForwardState::WaitingForReady { inner, request: Some(request) };
         let values = match follow_up {
-            FollowUp::CheckHitForMiss(_) | FollowUp::LearnRange(_) => cache.core().rules.value_freshness(),
+            FollowUp::CheckHitForMiss(_) | FollowUp::LearnRange(_) | FollowUp::UpdateStored(_) => {
+                cache.core().rules.value_freshness()
+            }
             FollowUp::Nothing | FollowUp::Invalidate(_) => ValueFreshness::new(false),
         };
         Forward { state, cache, outcome, follow_up, handler: Some(handler), values }
@@ -260,6 +259,7 @@ where
                 *this.follow_up = FollowUp::Nothing;
             }
             FollowUp::LearnRange(check) => check.learn(core, &mut response, handler.ctx()),
+            FollowUp::UpdateStored(update) => update.follow(&response, handler.ctx()),
             FollowUp::CheckHitForMiss(check) => {
                 core.counters.miss_time.record(check.started.elapsed());
                 check.follow_response(core, &mut response, handler.ctx());

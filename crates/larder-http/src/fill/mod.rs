@@ -17,7 +17,7 @@
 //! This file is the course of a fill.
 //!
 //! - [`miss`]: requests whose response is not stored lead a fill or follow one; [`forward`]: those that fill nothing.
-//! - [`invalidation`]: what a request with an unsafe method invalidates.
+//! - [`invalidation`]: what a request with an unsafe method invalidates. [`head`]: what a HEAD updates.
 //! - [`role`]: how a fill may store its response. [`call`]: the call of its handler.
 //! - [`read`], [`collect`]: reading the body. [`send`], [`stream`]: what the client and the followers get.
 //! - [`validation`]: what is expired is validated by the handler, or answers if that fails.
@@ -32,6 +32,7 @@ pub(crate) mod disk;
 #[cfg(any(feature = "disk", feature = "shared"))]
 mod elsewhere;
 pub(crate) mod forward;
+pub(crate) mod head;
 pub(crate) mod invalidation;
 pub(crate) mod miss;
 mod read;

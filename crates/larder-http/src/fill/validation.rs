@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::ETAG;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode, response};
 use larder_engine::Ttl;
 use tokio::time::Instant;
 use tower_service::Service;
 
 use super::{Fill, FillRole};
 use crate::fill::call::HandlerReply;
+use crate::policy::ctx::CacheCtx;
 use crate::policy::handler_fields::has_content;
 use crate::policy::plan::Plan;
 use crate::rfc::directives::RequestDirectives;
@@ -22,6 +23,16 @@ use crate::status::{Outcome, Reason};
 use crate::stored::body::{Body, BoxError};
 use crate::stored::entry::{OriginFailure, ReplayRequest, StoreValue, StoredBody, StoredResponse};
 use crate::stored::purge::PurgeStamp;
+
+/// A stored response with the fields of the one that has validated it.
+pub(super) struct Merged {
+    pub(super) stored: StoredResponse,
+    pub(super) plan: Plan,
+    /// All fields, for a client.
+    head: response::Parts,
+    /// Why it may not be stored any more.
+    pub(super) unstored: Option<Reason>,
+}
 
 /// Whether a status stands for a failure of the origin, for which a stale response may be served (RFC 5861, 4).
 pub(super) fn is_failure(status: StatusCode) -> bool {
@@ -88,33 +99,10 @@ where
     pub(super) async fn complete_validation(&mut self, reply: HandlerReply<B>, stamp: PurgeStamp) {
         let HandlerReply { response, ctx, has_content, replied_at, delay, .. } = reply;
         let expired = self.location.expired.take().expect("it was compared");
-        let (mut head, _) = response.into_parts();
-        let has_own_etag = expired.own_etag().is_some() || head.headers.contains_key(ETAG);
-        head.status = expired.status();
-        head.headers = validation::merge_304(expired.headers(), &head.headers);
-        let mut merged = Response::from_parts(head, ());
-        // A 304 that names no tags leaves those of what it validates: they still purge it.
-        if ctx.has_no_tags() {
-            let store = &self.core().store;
-            expired.tag_names(|tag| store.is_kept_tag(tag)).for_each(|tag| ctx.tag(tag));
-        }
-        let plan = self.plan(&mut merged, &ctx, has_content, delay);
-        let (head, ()) = merged.into_parts();
-        let (mut plan, unstored) =
-            plan.map_or_else(|reason| (Plan::default(), Some(reason)), |plan| (plan, None));
-        if let Some(later) = &mut plan.later {
-            later.has_own_etag = has_own_etag;
-        }
-        let body = expired.complete_body().expect("only a complete response is kept").clone();
-        let stored = StoredResponse::new(
-            head.status,
-            &head.headers,
-            StoredBody::Complete(body),
-            &plan,
-            self.tags(&plan),
-            stamp,
-            replied_at,
-        );
+        let (head, _) = response.into_parts();
+        let times = (replied_at, delay);
+        let Merged { stored, plan, head, unstored } =
+            self.merge(&expired, head, &ctx, has_content, stamp, times);
         match unstored {
             Some(reason) => {
                 self.abandon_store(reason, head.status);
@@ -134,6 +122,45 @@ where
                 self.send_stored(&stored, &plan, head, replied_at, outcome);
             }
         }
+    }
+
+    /// What is stored with the fields of a response that has validated it.
+    pub(super) fn merge(
+        &self,
+        validated: &StoredResponse,
+        mut head: response::Parts,
+        ctx: &CacheCtx,
+        has_content: bool,
+        stamp: PurgeStamp,
+        (replied_at, delay): (u64, Duration),
+    ) -> Merged {
+        let has_own_etag = validated.own_etag().is_some() || head.headers.contains_key(ETAG);
+        head.status = validated.status();
+        head.headers = validation::merge(validated.headers(), &head.headers);
+        let mut merged = Response::from_parts(head, ());
+        // A response that names no tags leaves those of what it validates: they still purge it.
+        if ctx.has_no_tags() {
+            let store = &self.core().store;
+            validated.tag_names(|tag| store.is_kept_tag(tag)).for_each(|tag| ctx.tag(tag));
+        }
+        let plan = self.plan(&mut merged, ctx, has_content, delay);
+        let (head, ()) = merged.into_parts();
+        let (mut plan, unstored) =
+            plan.map_or_else(|reason| (Plan::default(), Some(reason)), |plan| (plan, None));
+        if let Some(later) = &mut plan.later {
+            later.has_own_etag = has_own_etag;
+        }
+        let body = validated.complete_body().expect("only a complete response is validated").clone();
+        let stored = StoredResponse::new(
+            head.status,
+            &head.headers,
+            StoredBody::Complete(body),
+            &plan,
+            self.tags(&plan),
+            stamp,
+            replied_at,
+        );
+        Merged { stored, plan, head, unstored }
     }
 
     /// Sends a 502, because there is only a 304 about another response than the stored one. That is of no use then: the next request

@@ -36,7 +36,8 @@ impl PersonalExtension {
 }
 
 impl PersonalTraits {
-    fn credentials<B>(&self, request: &Request<B>, fields: FieldSet) -> Option<Reason> {
+    /// The kind of credentials that a request has.
+    pub(crate) fn credentials<B>(&self, request: &Request<B>, fields: FieldSet) -> Option<Reason> {
         let headers = request.headers();
         let has = |name: &HeaderName| headers.contains_key(name);
         if fields.has(FieldSet::AUTHORIZATION) || self.credential_fields.iter().any(has) {

@@ -1,5 +1,5 @@
-//! The validation of a stored response by its origin: the conditions of the request, and what a 304 means for the stored
-//! fields (RFC 9111, 4.3 and 3.2).
+//! The validation of a stored response by its origin: the conditions of the request, and what a 304, or the response to a HEAD,
+//! means for the stored fields (RFC 9111, 4.3 and 3.2).
 
 use http::header::{
     AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, IF_MATCH, IF_MODIFIED_SINCE,
@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::headers::hop_by_hop::HopByHop;
 
-/// The fields of a 304 that say nothing about the stored body, which it does not have (RFC 9111, 3.2; RFC 9530, section 2), and
+/// The fields of a response without a body that say nothing about the stored one (RFC 9111, 3.2; RFC 9530, section 2), and
 /// the one that only its client gets.
 const NOT_MERGED: [HeaderName; 5] =
     [CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_RANGE, HeaderName::from_static("content-digest"), SET_COOKIE];
@@ -55,17 +55,50 @@ pub(crate) fn is_selected(own_etag: Option<&HeaderValue>, stored: &HeaderMap, fr
     }
 }
 
-/// The fields of a stored response after a 304: all fields of the 304 replace the stored ones, except those that belong to its
-/// connection or that describe a body. The stored `Age` and `Date` are dropped: they are those of the 304, or new ones.
-pub(crate) fn merge_304(stored: &HeaderMap, from_304: &HeaderMap) -> HeaderMap {
-    let hop_by_hop = HopByHop::of(from_304);
+/// What the response to a HEAD is about (RFC 9111, 4.3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadMatch {
+    /// The stored response: all of its validators, at least one, are those of that, and so is its length.
+    Stored,
+    /// Another response.
+    Other,
+    /// It has no validator. That it has the same length, or none, does not mean that the body is the same: a HEAD that is sent again
+    /// and again would keep what is outdated fresh.
+    Unknown,
+}
+
+/// Compares the response to a HEAD with a stored response to a GET, which has a body of so many bytes.
+pub(crate) fn match_head(
+    own_etag: Option<&HeaderValue>,
+    stored: &HeaderMap,
+    body_bytes: usize,
+    head: &HeaderMap,
+) -> HeadMatch {
+    let validators = [(head.get(ETAG), own_etag), (head.get(LAST_MODIFIED), stored.get(LAST_MODIFIED))];
+    let mut received = validators.into_iter().filter(|(received, _)| received.is_some()).peekable();
+    let has_validator = received.peek().is_some();
+    let has_other_length = head.get(CONTENT_LENGTH).is_some_and(|length| {
+        let length = length.to_str().ok().and_then(|length| length.parse().ok());
+        length != Some(body_bytes)
+    });
+    if has_other_length || received.any(|(received, stored)| received != stored) {
+        return HeadMatch::Other;
+    }
+    if has_validator { HeadMatch::Stored } else { HeadMatch::Unknown }
+}
+
+/// The fields of a stored response after a 304, or after the response to a HEAD: all of their fields replace the stored ones, except
+/// those that belong to their connection or that describe a body. The stored `Age` and `Date` are dropped: they are those of the
+/// validating response, or new ones.
+pub(crate) fn merge(stored: &HeaderMap, validating: &HeaderMap) -> HeaderMap {
+    let hop_by_hop = HopByHop::of(validating);
     let replaces = |name: &HeaderName| !NOT_MERGED.contains(name) && !hop_by_hop.has(name);
     let mut merged = stored.clone();
     merged.remove(AGE);
     merged.remove(DATE);
-    for name in from_304.keys().filter(|name| replaces(name)) {
+    for name in validating.keys().filter(|name| replaces(name)) {
         merged.remove(name);
-        for value in from_304.get_all(name) {
+        for value in validating.get_all(name) {
             merged.append(name, value.clone());
         }
     }
@@ -144,6 +177,31 @@ mod tests {
     }
 
     #[test]
+    fn head_matches_by_every_validator_and_by_its_length() {
+        let length = |text| (CONTENT_LENGTH, text);
+        let stored = [(LAST_MODIFIED, DAY)];
+        for (own, fields, expected) in [
+            (Some("\"a\""), &[(ETAG, "\"a\"")][..], HeadMatch::Stored),
+            (Some("\"a\""), &[(ETAG, "\"a\""), (LAST_MODIFIED, DAY), length("7")], HeadMatch::Stored),
+            (None, &[(LAST_MODIFIED, DAY)], HeadMatch::Stored),
+            (Some("\"a\""), &[(ETAG, "\"b\"")], HeadMatch::Other),
+            (Some("\"a\""), &[(ETAG, "W/\"a\"")], HeadMatch::Other),
+            (Some("\"a\""), &[(ETAG, "\"a\""), (LAST_MODIFIED, NEXT_DAY)], HeadMatch::Other),
+            (Some("\"a\""), &[(ETAG, "\"a\""), length("8")], HeadMatch::Other),
+            (Some("\"a\""), &[(ETAG, "\"a\""), length("seven")], HeadMatch::Other),
+            (None, &[(ETAG, "\"a\"")], HeadMatch::Other),
+            (None, &[(ETAG, "\"a\""), (LAST_MODIFIED, DAY)], HeadMatch::Other),
+            (Some("\"a\""), &[length("0")], HeadMatch::Other),
+            (Some("\"a\""), &[length("7")], HeadMatch::Unknown),
+            (Some("\"a\""), &[], HeadMatch::Unknown),
+        ] {
+            let own_etag = own.map(HeaderValue::from_static);
+            let matched = match_head(own_etag.as_ref(), &headers(&stored), 7, &headers(fields));
+            assert_eq!(matched, expected, "{own:?} {fields:?}");
+        }
+    }
+
+    #[test]
     fn fields_of_a_304_replace_all_lines_of_the_stored_ones() {
         let x = HeaderName::from_static("x");
         let stored =
@@ -158,15 +216,15 @@ mod tests {
             (x, "2"),
             (DATE, DAY),
         ];
-        assert_eq!(merge_304(&headers(&stored), &headers(&from_304)), headers(&merged));
+        assert_eq!(merge(&headers(&stored), &headers(&from_304)), headers(&merged));
     }
 
     #[test]
     fn age_and_date_are_those_of_the_304() {
         let stored = headers(&[(AGE, "5"), (DATE, DAY), (VARY, "a")]);
-        assert_eq!(merge_304(&stored, &HeaderMap::new()), headers(&[(VARY, "a")]));
+        assert_eq!(merge(&stored, &HeaderMap::new()), headers(&[(VARY, "a")]));
         let fields = [(VARY, "a"), (AGE, "7"), (DATE, NEXT_DAY)];
-        assert_eq!(merge_304(&stored, &headers(&fields[1..])), headers(&fields));
+        assert_eq!(merge(&stored, &headers(&fields[1..])), headers(&fields));
     }
 
     #[test]
@@ -185,6 +243,6 @@ mod tests {
             (md5.clone(), "new"),
         ];
         let merged = [(CONTENT_LENGTH, "36"), (CONTENT_ENCODING, "gzip"), (a, "old"), (md5, "new")];
-        assert_eq!(merge_304(&headers(&stored), &headers(&from_304)), headers(&merged));
+        assert_eq!(merge(&headers(&stored), &headers(&from_304)), headers(&merged));
     }
 }

@@ -45,7 +45,7 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         is_accepted.then(|| (expired.clone(), now))
     }
 
-    /// Validates a stored response for this client alone. Others are served from the store meanwhile.
+    /// Validates a stored response for this client alone. Others are served from the store meanwhile. A HEAD is forwarded.
     pub(super) fn validate<ReqBody, B>(
         &self,
         call: Call<ReqBody>,
@@ -56,10 +56,11 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         ReqBody: Send + 'static,
         B: HandlerBody,
     {
-        if call.traits.head {
-            return self.decline(call, Reason::Head);
+        let is_head = call.traits.head;
+        if is_head && call.traits.only_if_cached {
+            return self.only_if_cached();
         }
-        if call.traits.fields.has(FieldSet::RANGE) {
+        if !is_head && call.traits.fields.has(FieldSet::RANGE) {
             return self.decline(call, Reason::Range);
         }
         let Call { mut request, body_key, requester, traits } = call;
@@ -68,8 +69,11 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
             Ok(location) => location,
             Err(reason) => return self.pass(request, reason, false),
         };
-        traits.mark(&mut request);
         location.expired = Some(stored.clone());
+        if is_head {
+            return self.answer_unfilled(request, &location, Reason::Head);
+        }
+        traits.mark(&mut request);
         let role = FillRole::Refresh(StoreValue::Response(stored));
         let (cache, inner) = (self.cache().clone(), self.inner());
         AnswerFuture::boxed(miss::run_fill(cache, inner, request, location, role, requester))

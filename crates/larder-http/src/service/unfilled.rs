@@ -7,8 +7,8 @@ use http::{Request, Response};
 use tokio::sync::oneshot;
 use tower_service::Service;
 
-use crate::fill::forward::{FollowUp, RangeCheck};
-use crate::fill::forward::{Handler, HandlerBody};
+use crate::fill::forward::{FollowUp, Handler, HandlerBody, RangeCheck};
+use crate::fill::head::HeadUpdate;
 use crate::fill::{self, Fill, FillRole, RunningFill, ServiceResult, UnticketedFill};
 use crate::headers::fields::FieldSet;
 use crate::policy::gate::Requester;
@@ -60,6 +60,8 @@ impl<S: Clone, K: Send + Sync + 'static> HttpCacheService<S, K> {
         let follow_up = match reason {
             Reason::OnlyIfCached => return self.only_if_cached(),
             Reason::Range => FollowUp::LearnRange(RangeCheck::new(self.cache().core(), location, &request)),
+            Reason::Head => HeadUpdate::new(self.cache(), location, &request)
+                .map_or(FollowUp::Nothing, |update| FollowUp::UpdateStored(Box::new(update))),
             _ => FollowUp::Nothing,
         };
         self.forward(request, Outcome::Bypass(reason), follow_up)

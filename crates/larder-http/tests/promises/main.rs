@@ -7,6 +7,7 @@
 //! - `coalescing`: one handler call per key.
 //! - `disk`: what is on disk outlives the process, and what was purged, invalidated or replaced never returns.
 //! - `encodings`: a stored body is encoded once per coding.
+//! - `head_updates`: the response to a HEAD renews what is stored, or makes it stale.
 //! - `inspect`: an inspection says what a request would get, and changes nothing.
 //! - `keys`: one key, one response.
 //! - `labels`: labels are kept with their entry.
@@ -38,6 +39,7 @@ mod coalescing;
 mod disk;
 #[cfg(feature = "compression")]
 mod encodings;
+mod head_updates;
 mod inspect;
 mod keys;
 mod labels;

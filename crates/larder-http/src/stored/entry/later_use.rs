@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::header::{COOKIE, ETAG};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::StoredResponse;
 use crate::policy::scope::Scope;
 use crate::rfc::directives::RequestDirectives;
 use crate::rfc::requesting::{Stored, Use};
-use crate::rfc::validation;
+use crate::rfc::validation::{self, HeadMatch};
 
 /// How long a response is served stale without asking the origin again, once that has failed.
 const PAUSE_MS: u64 = 1_000;
@@ -58,6 +58,16 @@ impl StoredResponse {
     /// Whether a 304 is about this response.
     pub(crate) fn is_selected(&self, from_304: &HeaderMap) -> bool {
         validation::is_selected(self.own_etag(), &self.headers, from_304)
+    }
+
+    /// What the response to a HEAD, a 200, is about.
+    pub(crate) fn match_head(&self, head: &HeaderMap) -> HeadMatch {
+        match self.complete_body() {
+            Some(body) if self.status() == StatusCode::OK => {
+                validation::match_head(self.own_etag(), &self.headers, body.len(), head)
+            }
+            _ => HeadMatch::Other,
+        }
     }
 
     /// Whether its freshness is an estimate. What an origin says nothing about may be another thing for a request with cookies.

@@ -35,6 +35,40 @@ async fn replaced_response_never_returns() {
     assert_eq!(versions(&folder, 4).get("/a").await.body, "version 2");
 }
 
+/// Memory knows that it is stale; another process would not.
+#[tokio::test]
+async fn response_that_a_head_has_made_stale_never_returns() {
+    let folder = Folder::new();
+    let site = versions(&folder, 1);
+    site.get("/a").await;
+    writes(&site, 1).await;
+    site.send(request("HEAD", "/a", &[("cache-control", "no-cache")])).await;
+    let found = versions(&folder.copy(), 3).get("/a").await;
+    assert!(found.body != "version 1", "{found:?}");
+}
+
+#[tokio::test]
+async fn response_that_a_head_has_renewed_is_fresh_on_disk() {
+    let origin = |folder: &Folder| {
+        folder.rfc_site(|request, call| {
+            let control = if request.method() == "HEAD" { "max-age=3600" } else { "max-age=20" };
+            let reply = field(plain(format!("version {call}")), "cache-control", control);
+            ready(field(reply, "etag", "\"a\""))
+        })
+    };
+    let folder = Folder::new();
+    let site = origin(&folder);
+    site.get("/a").await;
+    writes(&site, 1).await;
+    site.send(request("HEAD", "/a", &[("cache-control", "no-cache")])).await;
+    writes(&site, 2).await;
+    drop(site);
+    let site = origin(&folder);
+    site.clock.advance(SECOND * 60);
+    let found = site.get("/a").await;
+    assert_eq!((found.outcome.as_str(), &found.body[..]), ("disk", &b"version 1"[..]));
+}
+
 #[tokio::test]
 async fn response_that_is_on_disk_only_is_replaced() {
     let folder = Folder::new();
