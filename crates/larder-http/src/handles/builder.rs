@@ -197,7 +197,7 @@ impl Builder {
     /// Always visible are `Host`, the fields of a body, if there is one, and of conditions, and credentials. A response
     /// that depends on a listed field needs `Vary`. This concerns GET, and the
     /// methods with a body rule, on all routes: the layer does not know before the handler runs whether its response
-    /// will be stored. Requests that bypass are complete. Default: all fields.
+    /// will be stored. Requests that bypass are complete, but for a HEAD that updates a stored response. Default: all fields.
     ///
     /// ```
     /// use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderName};

@@ -10,3 +10,4 @@ pub(crate) mod max_forwards;
 pub(crate) mod refusal;
 pub(crate) mod target;
 pub(crate) mod via;
+pub(crate) mod websocket;

@@ -46,7 +46,13 @@ impl Front {
                 }
             };
             let peer = Peer::new(address.ip(), self.certificate.is_some(), &self.trusted);
-            let connection = ClientConnection { peer, permit: Arc::new(permit), stopped: stopped.clone() };
+            let connection = ClientConnection {
+                peer,
+                permit: Arc::new(permit),
+                stopped: stopped.clone(),
+                write_timeout: self.limits.write,
+                stream: None,
+            };
             tokio::spawn(serve_connection(self.clone(), stream, connection, graceful.watcher()));
         }
         drop((listener, stop, stopped));

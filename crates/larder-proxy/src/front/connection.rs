@@ -4,7 +4,7 @@ use crate::front::activity::{Activity, RunningBody};
 use crate::front::client_stream::{ClientStream, timed};
 use crate::front::setup::{Front, FrontLimits};
 use crate::service::{ClientConnection, ProxyBody};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -13,6 +13,7 @@ use hyper_util::server::graceful::Watcher;
 use larder_http::BoxError;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -45,7 +46,11 @@ pub(super) async fn serve_connection(
     let (service, watched) = (front.service.clone(), activity.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let running = watched.begin(request.version());
-        let (service, connection) = (service.clone(), connection.clone());
+        let (service, mut connection) = (service.clone(), connection.clone());
+        if request.method() == Method::CONNECT {
+            // A tunnel goes on after its response.
+            connection.stream = Some(Arc::new(watched.begin(request.version())));
+        }
         async move {
             let response = service.answer(request, &connection).await;
             Ok::<_, Infallible>(response.map(|body| RunningBody::new(body, running)))
@@ -110,6 +115,7 @@ fn builder(limits: &FrontLimits) -> Builder<TokioExecutor> {
     builder.http1().header_read_timeout(None).max_buf_size(limits.max_head_bytes);
     builder
         .http2()
+        .enable_connect_protocol()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_pending_accept_reset_streams(MAX_RESETS)

@@ -36,6 +36,9 @@ pub enum OriginError {
     /// The origin switched protocols unasked.
     #[error("the origin switched protocols unasked")]
     UnaskedUpgrade,
+    /// The origin was asked to switch to WebSocket, and its answer is neither that nor a refusal.
+    #[error("the origin has not switched to WebSocket")]
+    FailedUpgrade,
     /// The gate was asked about the request, and had no answer.
     #[error("the gate has no answer: {0}")]
     Gate(String),
@@ -112,7 +115,7 @@ impl OriginError {
             OriginError::ResponseTimeout(_) => "http_response_timeout",
             OriginError::Closed(_) => "connection_terminated",
             OriginError::Invalid(_) => "http_protocol_error",
-            OriginError::UnaskedUpgrade => "http_upgrade_failed",
+            OriginError::UnaskedUpgrade | OriginError::FailedUpgrade => "http_upgrade_failed",
             OriginError::Gate(_) => "destination_unavailable",
             OriginError::RequestBody(_) | OriginError::RequestBodyTimeout { .. } => "http_request_error",
         }

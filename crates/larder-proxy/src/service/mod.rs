@@ -14,7 +14,7 @@ use crate::fields::forwarded::Peer;
 use crate::fields::max_forwards::{self, Forwarding};
 use crate::fields::refusal::Refusal;
 use crate::fields::via::Pseudonym;
-use crate::fields::{cookies, framing, hop_by_hop, target};
+use crate::fields::{cookies, framing, hop_by_hop, target, websocket};
 use crate::gate::GateProgress;
 use crate::origin::Origins;
 use crate::origin::origin_error::OriginError;
@@ -54,6 +54,8 @@ enum Route {
     Cache,
     /// To an origin, which is asked to switch to a protocol.
     Upgrade(HeaderValue),
+    /// The same for a client of HTTP/2, which has asked for WebSocket.
+    WebSocket,
     /// The proxy is its last recipient.
     Here,
 }
@@ -125,6 +127,10 @@ impl ProxyService {
                 let response = tunnel::open(self.0.origins.clone(), request, protocol, connection).await;
                 response.unwrap_or_else(|error| error_response::of_origin(&method, &error))
             }
+            Route::WebSocket => {
+                let response = tunnel::open_websocket(self.0.origins.clone(), request, connection).await;
+                response.unwrap_or_else(|error| error_response::of_origin(&method, &error))
+            }
             Route::Cache => {
                 let response = self.forward(request, rule.map(|rule| &**rule)).await;
                 response.unwrap_or_else(|error| error_response::of_origin(&method, &error))
@@ -154,6 +160,11 @@ impl ProxyService {
     /// Checks a request, and makes of its head what an origin gets, but for how it has arrived.
     fn prepare(&self, head: &mut Parts, has_body: bool, peer: &Peer) -> Result<(Route, Arrival), Refusal> {
         let Shared { origins, .. } = &*self.0;
+        let is_websocket = websocket::is_connect(head);
+        if is_websocket {
+            // From here on it is the request of HTTP/1.1 that an origin gets.
+            head.method = Method::GET;
+        }
         if head.method == Method::CONNECT {
             return Err(Refusal {
                 status: StatusCode::METHOD_NOT_ALLOWED,
@@ -192,6 +203,7 @@ impl ProxyService {
         let arrival = Arrival { peer: *peer, scheme, version: head.version };
         let route = match max_forwards::count(&head.method, &mut head.headers) {
             Forwarding::Here => Route::Here,
+            Forwarding::Origin if is_websocket => Route::WebSocket,
             Forwarding::Origin => upgrade.map_or(Route::Cache, Route::Upgrade),
         };
         Ok((route, arrival))

@@ -10,6 +10,7 @@
 //! | `failover` | origins that do not answer are left out, and probed |
 //! | `retries` | a request is repeated only if it is safe to |
 //! | `upgrades` | WebSocket is tunnelled, HTTP/2 in HTTP/1.1 is not |
+//! | `websocket_http2` | so is WebSocket over HTTP/2, as a stream of its connection |
 //! | `tls` | both sides encrypt, verify, and take new certificates |
 //! | `clients` | slow, idle and many clients are bounded, and running requests end before the proxy |
 //! | `caching` | the cache is between both |
@@ -34,3 +35,4 @@ mod smuggling;
 mod support;
 mod tls;
 mod upgrades;
+mod websocket_http2;
