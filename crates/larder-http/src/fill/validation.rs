@@ -136,7 +136,7 @@ where
     ) -> Merged {
         let has_own_etag = validated.own_etag().is_some() || head.headers.contains_key(ETAG);
         head.status = validated.status();
-        head.headers = validation::merge(validated.headers(), &head.headers);
+        head.headers = validation::merge(&validated.headers_without_siblings(), &head.headers);
         let mut merged = Response::from_parts(head, ());
         // A response that names no tags leaves those of what it validates: they still purge it.
         if ctx.has_no_tags() {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use larder_http::Coding;
+use larder_http::{Coding, Profile};
 
 use crate::support::*;
 
@@ -72,6 +72,31 @@ async fn hit_is_sent_in_the_preferred_coding() {
     }
     assert_eq!(site.get("/").await.body, text());
     assert_eq!(site.calls(), 1);
+}
+
+/// The field that encoded bodies add to `Vary` is not one of the origin.
+#[tokio::test]
+async fn validated_response_is_encoded_as_before() {
+    let fields = [("cache-control", "max-age=10"), ("etag", "\"a\""), ("content-type", "text/plain")];
+    let site = Site::with(
+        |builder| builder.codings([Coding::Gzip]).profile(Profile::Rfc),
+        move |request, _| {
+            let is_validation = request.headers().contains_key("if-none-match");
+            std::future::ready(if is_validation {
+                not_modified(&fields)
+            } else {
+                reply_with(text(), &fields)
+            })
+        },
+    );
+    encoded(&site, "gzip").await;
+    site.clock.advance(SECOND * 11);
+    assert_eq!(site.get("/").await.cache_status(), "fwd=stale; fwd-status=304; stored");
+    assert_eq!(encoded(&site, "gzip").await.header("vary"), Some("accept-encoding"));
+    assert_eq!((site.get("/").await.cache_status(), site.calls()), ("hit; ttl=10", 2));
+    site.clock.advance(SECOND * 5);
+    site.send(request("HEAD", "/", &[("cache-control", "no-cache")])).await;
+    assert_eq!(encoded(&site, "gzip").await.cache_status(), "hit; ttl=10");
 }
 
 #[tokio::test]

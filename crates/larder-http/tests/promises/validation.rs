@@ -47,7 +47,7 @@ fn confused(request: &Request<String>, call: usize) -> Reply {
 async fn request_is_repeated_without_conditions_and_its_response_is_stored() {
     let site = stale_site(A, |request, call| {
         assert_eq!(request.headers().contains_key("if-none-match"), call == 2);
-        assert_eq!((request.method().as_str(), &request.headers()["x-kept"]), ("GET", "1"));
+        assert_eq!(request.headers()["x-kept"], "1");
         ready(confused(&request, call))
     })
     .await;

@@ -124,7 +124,7 @@ async fn run(
         }
         _ = connection.stopped.changed() => {}
     }
-    drop((lease, connection));
+    drop((lease, connection.permit, connection.stream));
 }
 
 async fn copy_stream<S>(client: S, origin: S, patience: Duration) -> io::Result<()>

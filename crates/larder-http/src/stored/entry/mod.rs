@@ -319,6 +319,20 @@ impl StoredResponse {
         &self.headers
     }
 
+    /// The stored headers, without what encoded siblings have added: who stores them again adds it again.
+    pub(crate) fn headers_without_siblings(&self) -> HeaderMap {
+        #[cfg_attr(not(feature = "compression"), expect(unused_mut, reason = "there are no siblings"))]
+        let mut headers = self.headers.clone();
+        #[cfg(feature = "compression")]
+        if self.siblings.is_some() {
+            let mut lines: Vec<_> = headers.get_all(VARY).iter().cloned().collect();
+            lines.pop();
+            headers.remove(VARY);
+            lines.into_iter().for_each(|line| _ = headers.append(VARY, line));
+        }
+        headers
+    }
+
     pub(crate) fn complete_body(&self) -> Option<&Chunks> {
         match &self.body {
             StoredBody::Complete(chunks) => Some(chunks),
@@ -364,20 +378,6 @@ impl StoredResponse {
     pub(crate) fn useful_ms(&self, now_ms: u64) -> u64 {
         let served_ms = self.stale_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
         self.ttl_ms(now_ms).max(served_ms).max(self.kept_ms(now_ms))
-    }
-
-    /// The stored headers, without what encoded siblings have added: who stores them again adds it again.
-    pub(crate) fn headers_without_siblings(&self) -> HeaderMap {
-        #[cfg_attr(not(feature = "compression"), expect(unused_mut, reason = "there are no siblings"))]
-        let mut headers = self.headers.clone();
-        #[cfg(feature = "compression")]
-        if self.siblings.is_some() {
-            let mut lines: Vec<_> = headers.get_all(VARY).iter().cloned().collect();
-            lines.pop();
-            headers.remove(VARY);
-            lines.into_iter().for_each(|line| _ = headers.append(VARY, line));
-        }
-        headers
     }
 }
 
