@@ -39,11 +39,22 @@ defmodule Larder do
           | write_option()
           | {:negative_ttl | :retry_after | :soft_timeout | :hard_timeout, time()}
           | {:jitter, float()}
+          | {:refresh_ahead, ahead()}
+
+  @typedoc """
+  When a fetch loads a value again that is still fresh: after this part of its TTL, from 0 to 1, or `:by_cost`, by a chance that is the
+  greater the longer its last load took (`"by_cost:2"`: twice as early). `:never` is the default.
+  """
+  @type ahead :: number() | :by_cost | :never | String.t()
 
   @type write_option :: {:ttl | :grace, time()} | {:tags, [String.t()]}
 
   @type fetch_option ::
-          write_option() | {:retry_after | :soft_timeout | :hard_timeout, time()} | {:jitter, float()} | {:refresh, boolean()}
+          write_option()
+          | {:retry_after | :soft_timeout | :hard_timeout, time()}
+          | {:jitter, float()}
+          | {:refresh, boolean()}
+          | {:refresh_ahead, ahead()}
 
   @doc false
   defdelegate child_spec(options), to: Cache
@@ -61,7 +72,8 @@ defmodule Larder do
     * `schema`: the name and the number of the schema of the values, `{name, 1}` by default. Values of another schema are misses:
       raise the number when their shape changes.
     * `codec`: `:messagepack`, which every language reads, or `:etf`, which stores every term, for programs with one of the `keys`.
-    * `ttl`, `grace`, `tags`, `jitter`, `negative_ttl`, `retry_after`, `soft_timeout`, `hard_timeout`: of its values and loads.
+    * `ttl`, `grace`, `tags`, `jitter`, `negative_ttl`, `retry_after`, `soft_timeout`, `hard_timeout`, `refresh_ahead`: of its values
+      and loads.
   """
   @spec view(atom(), String.t() | atom(), [view_option()]) :: View.t()
   def view(cache, name, options \\ []), do: View.open(cache, name, options)
@@ -115,9 +127,16 @@ defmodule Larder do
   What `fun` raises, throws or exits with goes to its caller unchanged. Those who wait get a `Larder.LoadFailed` with that as the
   `cause`. A stale value within its `grace` is returned instead. If the process of the loader is killed, the next caller loads.
 
+  With `refresh_ahead`, of the call or of the view, the first caller that finds the value due loads it while it is fresh, and gets what
+  it has loaded; the others go on with the value. If that load fails, the caller gets the value too.
+
   A `fun` that fetches its own key raises `Larder.RecursiveLoad` there. It must not wait for another process that fetches this key.
   """
   @spec fetch(View.t(), key(), loader()) :: value()
+  def fetch(%View{loads_ahead: true} = view, key, fun) when is_function(fun, 0) or is_function(fun, 1) do
+    Loading.fetch(view, key, [], fun)
+  end
+
   def fetch(%View{} = view, key, fun) when is_function(fun, 0) or is_function(fun, 1) do
     case Native.hit(view.native, key) do
       {:ok, value} -> value
@@ -129,6 +148,7 @@ defmodule Larder do
   @spec fetch(View.t(), key(), [fetch_option()], loader()) :: value()
   def fetch(%View{} = view, key, options, fun) when is_function(fun, 0) or is_function(fun, 1) do
     with false <- Keyword.get(options, :refresh, false),
+         false <- view.loads_ahead or Keyword.has_key?(options, :refresh_ahead),
          {:ok, value} <- Native.hit(view.native, key) do
       value
     else

@@ -5,25 +5,28 @@ use crate::cache::Loading;
 use crate::call::Here;
 use crate::erl::nif::Call;
 use crate::erl::resource::{Kind, Resource};
-use crate::erl::{Term, atom};
+use crate::erl::{SavedTerm, Term, atom};
 use crate::key::{bytes_of, keys_of};
 use crate::object::{Room, Stored};
 use crate::options::{call_options, loaded_options, text};
 use crate::raised::{Failure, Raised, Result};
 use crate::view::{NativeView, View, found_many, pairs_of, view_of, work_of_many};
-use larder::{BulkLease, BulkLeased, FetchError, Fetched, Leased, LoadLease, Loaded};
+use larder::{BulkLease, BulkLeased, FetchError, Loaded};
+use larder_host::{HostLeased, HostLoad, lease as lease_one, lease_ahead};
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Outcome = std::result::Result<Fetched<Stored>, FetchError<Failure>>;
+type Outcome = std::result::Result<Arc<Stored>, FetchError<Failure>>;
+type Leased = HostLeased<SavedTerm, Failure>;
+type NativeLoad = HostLoad<SavedTerm, Failure>;
 type Bulk = BulkLeased<[u8], Stored, Failure>;
 
 /// The right to load one key.
 pub(crate) struct Load {
     view: Arc<View>,
     key: Vec<u8>,
-    lease: Mutex<Option<(LoadLease<Stored, Failure>, Loading)>>,
+    lease: Mutex<Option<(NativeLoad, Loading)>>,
 }
 
 static LOAD: Kind = Kind::new();
@@ -75,7 +78,7 @@ fn ended() -> Raised {
 
 impl Load {
     /// From now on the process may fetch the key.
-    fn take(&self) -> Result<LoadLease<Stored, Failure>> {
+    fn take(&self) -> Result<NativeLoad> {
         locked(&self.lease).take().map(|(lease, _)| lease).ok_or_else(ended)
     }
 
@@ -124,14 +127,30 @@ pub(crate) fn lease<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let (view, key) = (view_of(call.given[0])?, bytes_of(call.given[2])?.into_owned());
     let options = call_options(call.given[3])?;
     if view.cache.is_loading(&view.name, &key, call.env.caller()) {
-        return Ok(call.env.atom(&atom::RECURSIVE));
+        // While it loads ahead, the value is there.
+        let found = if options.refresh { None } else { view.native()?.hit(&key) };
+        let value = match &found {
+            Some(found) => view.encoding.value_here(call, found, &key)?,
+            None => None,
+        };
+        let env = call.env;
+        return Ok(
+            value.map_or_else(|| env.atom(&atom::RECURSIVE), |value| env.tuple([env.atom(&atom::OK), value]))
+        );
     }
+    let is_ahead = view.loads_ahead(&options);
     let (own, weighed) = (view.clone(), key.clone());
     let lease = {
         let (codec, key) = (view.encoding.codec.clone(), key.clone());
-        |native: NativeView| async move { larder_host::lease(&native, &codec, &key, &options).await }
+        |native: NativeView| async move {
+            if is_ahead {
+                lease_ahead(&native, &codec, &key, &options).await
+            } else {
+                lease_one(&native, &codec, &key, &options).await
+            }
+        }
     };
-    let work = |leased: &std::result::Result<Leased<Stored, Failure>, _>| match leased {
+    let work = |leased: &std::result::Result<Leased, _>| match leased {
         Ok(Leased::Hit(found)) => view.encoding.work(found, &weighed),
         _ => 0,
     };

@@ -13,6 +13,7 @@ pub(crate) fn call_options(list: Term<'_>) -> Result<CallOptions> {
         match CallOption::named(&name, Spelling::Snake)? {
             CallOption::Time(option) => options.set_time(option, time(&name, value)?),
             CallOption::Jitter => options.set_jitter(number(value)?)?,
+            CallOption::RefreshAhead => options.set_refresh_ahead(&when(&name, value)?)?,
             CallOption::Tags => options.tags = tags(value)?,
             CallOption::Refresh => options.refresh = boolean("refresh", value)?,
         }
@@ -102,6 +103,16 @@ fn number(value: Term<'_>) -> Result<f64> {
     let number = value.float().or_else(|| value.integer().map(|number| number as f64));
     number.ok_or_else(|| {
         Raised::option(format!("jitter is {}; it must be a number from 0 to 1", value.shown()))
+    })
+}
+
+/// A text or an atom, or the text of a number.
+fn when(name: &str, value: Term<'_>) -> Result<String> {
+    let number = || value.float().or_else(|| value.integer().map(|number| number as f64));
+    let text = value.text().map(str::to_owned).or_else(|| value.atom_text());
+    text.or_else(|| number().map(|number| number.to_string())).ok_or_else(|| {
+        let shown = value.shown();
+        Raised::option(format!("{name} is {shown}; it must be a number from 0 to 1, :by_cost or :never"))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::erl::{Env, SavedTerm, Term, atom};
 use larder::FetchError;
-use larder_host::{ErrorClass, HostError};
+use larder_host::{ErrorClass, HostError, LoadError};
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,7 +53,9 @@ impl Raised {
     pub(crate) fn exception<'e>(&self, env: Env<'e>) -> Term<'e> {
         let (error, cause) = match self {
             Raised::Host(error) => (error, None),
-            Raised::LoadFailed(error, failure) => (error, Some(failure.cause.copy_to(env))),
+            Raised::LoadFailed(error, failure) => {
+                (error, failure.cause.as_ref().map(|cause| cause.copy_to(env)))
+            }
             Raised::TooLong => (&HostError::new(ErrorClass::Other, "the call took too long"), None),
         };
         let fields = [
@@ -90,12 +92,23 @@ fn module(class: ErrorClass) -> &'static str {
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
-    cause: SavedTerm,
+    /// `None` if the caller of a load ahead has left.
+    cause: Option<SavedTerm>,
 }
 
 impl Failure {
     pub(crate) fn new(message: String, cause: Term<'_>) -> Self {
-        Failure { message, cause: SavedTerm::new(cause) }
+        Failure { message, cause: Some(SavedTerm::new(cause)) }
+    }
+}
+
+impl LoadError for Failure {
+    fn given_up() -> Self {
+        Failure { message: "its caller has left".to_owned(), cause: None }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.cause.is_none()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::options::{call_options, integer, text};
 use crate::raised::{Failure, Raised, Result};
 use larder::{CacheError, Fetched, Removal};
 use larder_host::{
-    HostCodec, HostView, PrivateFormat, SignedView, Signer, Sum, ViewOptions, increment as increment_by,
+    CallOptions, HostCodec, HostView, PrivateFormat, SignedView, Signer, Sum, ViewOptions, increment as increment_by,
     write_many,
 };
 use std::ffi::CStr;
@@ -33,6 +33,11 @@ impl View {
     #[inline]
     pub(crate) fn native(&self) -> Result<&NativeView> {
         Ok(self.view.get()?)
+    }
+
+    /// Whether a fetch with these options loads a value again that is due.
+    pub(crate) fn loads_ahead(&self, options: &CallOptions) -> bool {
+        self.view.loads_ahead(options)
     }
 
     /// A call of the native view, or `:closed`: the process that owns the cache may have been started again.
@@ -197,7 +202,7 @@ pub(crate) fn exists<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
 /// `write(view, reference, key, value, options)`: `:ok`, or `:queued`.
 pub(crate) fn write<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let (view, key) = (view_of(call.given[0])?, bytes_of(call.given[2])?.into_owned());
-    let options = call_options(call.given[4])?.for_write();
+    let options = call_options(call.given[4])?.for_write()?;
     let value = view.encoding.stored(&key, call.given[3], &mut Room::of(call))?;
     let write = |native: NativeView| async move { native.write_with(&key[..], value, &options).await };
     view.call(call, write, reached)
@@ -206,7 +211,7 @@ pub(crate) fn write<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
 /// `write_multi(view, reference, pairs, options)`: `:ok`, or `:queued`.
 pub(crate) fn write_multi<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let view = view_of(call.given[0])?;
-    let options = call_options(call.given[3])?;
+    let options = call_options(call.given[3])?.for_write()?;
     let values = pairs_of(view, call, call.given[2])?;
     let write = |native: NativeView| async move { write_many(&native, values, &options).await };
     view.call(call, write, reached)
@@ -227,7 +232,7 @@ pub(crate) fn pairs_of(view: &View, call: &Call<'_, '_>, pairs: Term<'_>) -> Res
 /// `add(view, reference, key, value, options)`: whether it stored the value.
 pub(crate) fn add<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let (view, key) = (view_of(call.given[0])?, bytes_of(call.given[2])?.into_owned());
-    let options = call_options(call.given[4])?.for_write();
+    let options = call_options(call.given[4])?.for_write()?;
     let value = view.encoding.stored(&key, call.given[3], &mut Room::of(call))?;
     let add = |native: NativeView| async move { native.add_with(&key[..], value, &options).await };
     view.call(call, add, is_done)
@@ -274,7 +279,7 @@ pub(crate) fn take<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
 /// `touch(view, reference, key, options)`: whether there was a value.
 pub(crate) fn touch<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let (view, key) = (view_of(call.given[0])?, bytes_of(call.given[2])?.into_owned());
-    let policy = call_options(call.given[3])?.policy;
+    let policy = call_options(call.given[3])?.for_touch()?;
     view.call(call, move |native| async move { native.touch(&key[..], policy).await }, is_done)
 }
 
@@ -297,7 +302,7 @@ pub(crate) fn increment<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let (view, key) = (view_of(call.given[0])?, bytes_of(call.given[2])?.into_owned());
     let by = integer(call.given[3], "by")?;
     let initial = if call.given[4].is_nil() { None } else { Some(integer(call.given[4], "initial")?) };
-    let options = call_options(call.given[5])?;
+    let options = call_options(call.given[5])?.for_write()?;
     let codec = view.encoding.codec.clone();
     let increment =
         |native: NativeView| async move { increment_by(&native, &codec, &key, by, initial, &options).await };

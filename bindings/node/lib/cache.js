@@ -27,7 +27,8 @@ class Cache {
   view (name, { schema = [name, 1], shared = false, ...options } = {}) {
     const [schemaName, number] = checkSchema(schema)
     if (typeof shared !== 'boolean') throw new OptionError(`shared is ${String(shared)}; it must be true or false`)
-    return new View(this, name, native.openView(this.#handle, name, schemaName, number, shared, options))
+    const loadsAhead = !['never', undefined, null].includes(options.refreshAhead)
+    return new View(this, name, native.openView(this.#handle, name, schemaName, number, shared, options), loadsAhead)
   }
 
   wrap (name, load, { schema = ['cached', 1], ...options } = {}) {

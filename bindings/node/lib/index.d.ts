@@ -55,14 +55,23 @@ export interface Policy {
   tags?: readonly string[]
 }
 
-export interface ViewOptions extends Policy {
+/** What views and fetches have beside that. */
+export interface Ahead {
+  /**
+   * When a fetch loads a value again that is still fresh, in the background: after this part of its TTL, from 0 to 1, or `"by_cost"`, by
+   * a chance that is the greater the longer its last load took (`"by_cost:2"`: twice as early). `"never"` is the default.
+   */
+  refreshAhead?: number | 'by_cost' | `by_cost:${number}` | 'never'
+}
+
+export interface ViewOptions extends Policy, Ahead {
   /** A name and a number: raise the number when the shape of the values changes. The default is the name of the view and 1. */
   schema?: readonly [name: string, number: number]
   /** All hits of a thread return one frozen object. Otherwise each one gets its own. */
   shared?: boolean
 }
 
-export interface FetchOptions extends Policy {
+export interface FetchOptions extends Policy, Ahead {
   /** Loads although there is a value. */
   refresh?: boolean
   /** Ends the wait of this caller. If it was loading, the next caller loads. */
@@ -106,7 +115,10 @@ export class View<V = Storable, K extends Key = Key> {
   get (key: K): Promise<V | undefined>
   /** The values that are there, by the keys as they were passed. One round trip for those that memory does not have. */
   getMany (keys: Iterable<K>): Promise<Map<K, V>>
-  /** The value, which `loader` makes if there is none. Of many callers one loads, in all processes. */
+  /**
+   * The value, which `loader` makes if there is none. Of many callers one loads, in all processes. With `refreshAhead` it may also run in
+   * the background, after the caller has got a value that is still fresh: what it throws then is a warning of the log.
+   */
   fetch (key: K, loader: Loader<V>, options?: FetchOptions): Promise<V>
   /** The values by their keys. `loader` gets the keys that are nowhere; it may be called again for others. */
   fetchMany (
@@ -136,7 +148,7 @@ export class View<V = Storable, K extends Key = Key> {
   expire (key: K): Promise<boolean>
 }
 
-export interface WrapOptions<A extends unknown[]> extends Omit<Policy, 'tags'> {
+export interface WrapOptions<A extends unknown[]> extends Omit<Policy, 'tags'>, Ahead {
   /** A key of the arguments. Without it they are text, bytes, numbers, bigints, booleans, `null`, `undefined`, or arrays of them. */
   key?: (...given: A) => Key
   tags?: readonly string[] | ((...given: A) => readonly string[])

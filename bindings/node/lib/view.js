@@ -4,7 +4,8 @@
 const { AsyncLocalStorage } = require('node:async_hooks')
 const { isExternal } = require('node:util').types
 const native = require('./native.js')
-const { LarderError, RecursiveLoad } = require('./errors.js')
+const { CacheClosed, LarderError, RecursiveLoad } = require('./errors.js')
+const { log } = require('./logs.js')
 const { BulkLoad, KEEP, Load } = require('./load.js')
 
 /** The loaders around the present caller: lists of keys, each of which ends with its loader. */
@@ -12,9 +13,12 @@ const leading = new AsyncLocalStorage()
 
 class View {
   #handle
+  /** Whether all fetches load ahead. */
+  #loadsAhead
 
-  constructor (cache, name, handle) {
+  constructor (cache, name, handle, loadsAhead) {
     this.#handle = handle
+    this.#loadsAhead = loadsAhead
     this.cache = cache
     this.name = name
     // A function of its own: what it needs is known to it, and it is what most calls are.
@@ -34,7 +38,8 @@ class View {
 
   async fetch (key, loader, options) {
     if (options === undefined || !options.refresh) {
-      const found = this.hit(key)
+      const isAhead = this.#loadsAhead || (options !== undefined && options.refreshAhead !== undefined)
+      const found = isAhead ? this.#hitAhead(key, loader, options ?? {}) : this.hit(key)
       if (found !== undefined) return found
     }
     return this.#lead(key, loader, options ?? {})
@@ -65,6 +70,34 @@ class View {
     }
     if (value === KEEP) return native.keep(this.#handle, leased)
     return native.complete(this.#handle, leased, value)
+  }
+
+  /** The value in memory. If it is due, it is loaded in the background: no caller waits for that. */
+  #hitAhead (key, loader, { signal, ...options }) {
+    const found = native.hitAhead(this.#handle, key, options)
+    if (!isExternal(found)) return found
+    const value = native.dueValue(this.#handle, found)
+    if (value !== undefined) this.#loadAhead(key, loader, found)
+    return value
+  }
+
+  async #loadAhead (key, loader, due) {
+    try {
+      const own = [this.#own(key)]
+      const leased = await native.leadDue(this.#handle, due)
+      if (!isExternal(leased)) return
+      let value
+      try {
+        value = await run(own, loader, new Load(this.#handle, leased, undefined))
+      } catch (error) {
+        await native.fail(this.#handle, leased, error)
+        throw error
+      }
+      await (value === KEEP ? native.keep(this.#handle, leased) : native.complete(this.#handle, leased, value))
+    } catch (error) {
+      // Nobody waits for it, and the value stays as it is.
+      if (!(error instanceof CacheClosed)) log('warn', `the load ahead of key ${show(key)} of view ${show(this.name)} failed: ${error}`)
+    }
   }
 
   async fetchMany (keys, loader, { signal, ...options } = {}) {

@@ -6,20 +6,29 @@ use crate::js::function::Arguments;
 use crate::js::reference::Reference;
 use crate::js::{Env, Kind, Value};
 use crate::key::bytes_of;
-use crate::object::{Encoding, Stored};
+use crate::object::{Encoding, Kept, Stored};
 use crate::options::{self, time};
 use crate::raised::{Failure, Raised, Result, of_fetch};
 use crate::view::{NativeView, View, keys_of, value_or_undefined};
-use larder::{BulkCx, BulkLease, BulkLeased, FetchError, Fetched, Leased, LoadCx, LoadLease, Loaded};
-use larder_host::ErrorClass;
+use larder::{BulkCx, BulkLease, BulkLeased, FetchError, LoadCx, Loaded};
+use larder_host::{AheadHit, DueLoad, ErrorClass, HostLeased, HostLoad, hit_ahead as find_ahead};
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::sync::Arc;
 
-type Outcome = std::result::Result<Fetched<Stored>, FetchError<Failure>>;
+type Outcome = std::result::Result<Arc<Stored>, FetchError<Failure>>;
+type Leased = HostLeased<Kept, Failure>;
+type NativeLoad = HostLoad<Kept, Failure>;
 
 /// The right to load one key. Without an end it is given up when JavaScript forgets it.
 pub(crate) struct Load {
-    lease: RefCell<Option<LoadLease<Stored, Failure>>>,
+    lease: RefCell<Option<NativeLoad>>,
+    key: Vec<u8>,
+}
+
+/// A value that is still fresh, and that its caller is to load again.
+pub(crate) struct Due {
+    load: RefCell<Option<DueLoad<Kept, Failure>>>,
     key: Vec<u8>,
 }
 
@@ -35,7 +44,7 @@ fn ended() -> Raised {
 }
 
 impl Load {
-    fn take(&self) -> Result<LoadLease<Stored, Failure>> {
+    fn take(&self) -> Result<NativeLoad> {
         self.lease.take().ok_or_else(ended)
     }
 }
@@ -50,16 +59,56 @@ impl BulkLoad {
 pub(crate) fn lease<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
     let options = options::of(env, given[2])?;
-    let (encoding, own) = (view.encoding.clone(), key.clone());
-    let codec = encoding.codec.clone();
+    let (answer, codec) = (view.leased(key.clone()), view.encoding.codec.clone());
     let lease = |native: NativeView| async move { larder_host::lease(&native, &codec, &key, &options).await };
     view.call(env, lease, move |env, leased| match leased {
-        Ok(Leased::Hit(found)) => value_or_undefined(env, &encoding, Some(&found), &own),
-        Ok(Leased::Lead(lease)) => {
-            env.external(External::Load(Load { lease: RefCell::new(Some(lease)), key: own }))
-        }
+        Ok(leased) => answer(env, leased),
         Err(error) => Err(of_fetch(&error)),
     })
+}
+
+impl View {
+    /// Makes what a lease results in.
+    fn leased(
+        &self,
+        key: Vec<u8>,
+    ) -> impl for<'a> FnOnce(Env<'a>, Leased) -> Result<Value<'a>> + Send + use<> {
+        let encoding = self.encoding.clone();
+        move |env, leased| match leased {
+            Leased::Hit(found) => value_or_undefined(env, &encoding, Some(&found), &key),
+            Leased::Lead(load) => env.external(External::Load(Load { lease: RefCell::new(Some(load)), key })),
+        }
+    }
+}
+
+/// `hitAhead(view, key, options)`: the value in memory, or `undefined`. One that is due is an external of its own, if these options or
+/// those of the view want that it is loaded ahead.
+pub(crate) fn hit_ahead<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
+    let options = options::of(env, given[2])?;
+    let native = view.native()?;
+    if !view.view.loads_ahead(&options) {
+        return value_or_undefined(env, &view.encoding, native.hit(&key).as_deref(), &key);
+    }
+    match find_ahead(native, &view.encoding.codec, &key, &options) {
+        AheadHit::Missed => env.undefined(),
+        AheadHit::Found(found) => value_or_undefined(env, &view.encoding, Some(&found), &key),
+        AheadHit::Due(due) => env.external(External::Due(Due { load: RefCell::new(Some(due)), key })),
+    }
+}
+
+/// `dueValue(view, due)`: the value, or `undefined` for one that JavaScript cannot read.
+pub(crate) fn due_value<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, due) = (given[0].view(env)?, given[1].due(env)?);
+    let found = due.load.borrow().as_ref().ok_or_else(ended)?.found().clone();
+    value_or_undefined(env, &view.encoding, Some(&found), &due.key)
+}
+
+/// `leadDue(view, due)`: as `lease`; the value is what was found, if others load it.
+pub(crate) fn lead_due<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let (view, due) = (given[0].view(env)?, given[1].due(env)?);
+    let load = due.load.take().ok_or_else(ended)?;
+    Environment::of(env)?.start(env, &view.cache, load.lead(), view.leased(due.key.clone()))
 }
 
 /// A call that ends a load: the value, or `undefined` for the failure of this loader.

@@ -35,6 +35,7 @@ fn set<'s>(options: &mut CallOptions, env: Env<'s>, name: &str, value: Value<'s>
     match CallOption::named(name, Spelling::Camel)? {
         CallOption::Time(option) => options.set_time(option, time(env, name, value)?),
         CallOption::Jitter => set_jitter(options, env, value)?,
+        CallOption::RefreshAhead => options.set_refresh_ahead(&text_or_number(env, name, value)?)?,
         CallOption::Tags => options.tags = tags(env, value)?,
         CallOption::Refresh if value.kind(env)? == Kind::Boolean => options.refresh = value.boolean(env)?,
         CallOption::Refresh => {
@@ -69,6 +70,19 @@ fn set_jitter<'s>(options: &mut CallOptions, env: Env<'s>, value: Value<'s>) -> 
     }
     let shown = value.shown(env);
     Err(Raised::of(ErrorClass::Option, format!("jitter is {shown}; it must be a number from 0 to 1")))
+}
+
+/// A text, or the text of a number.
+fn text_or_number<'s>(env: Env<'s>, name: &str, value: Value<'s>) -> Result<String> {
+    let text = match value.kind(env)? {
+        Kind::Number => Some(value.number(env)?.to_string()),
+        Kind::Text => value.text(env)?,
+        _ => None,
+    };
+    text.ok_or_else(|| {
+        let shown = value.shown(env);
+        Raised::of(ErrorClass::Option, format!("{name} is {shown}; it must be a number or a text"))
+    })
 }
 
 /// Tags: an array of texts. One text alone would be taken for its letters.

@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::js::reference::Reference;
 use crate::js::{Env, Value};
 use larder::FetchError;
-use larder_host::{ErrorClass, HostError};
+use larder_host::{ErrorClass, HostError, LoadError};
 
 pub(crate) type Result<T> = std::result::Result<T, Raised>;
 
@@ -87,11 +87,23 @@ pub(crate) struct Failure {
     message: String,
     /// `None` for what is no object.
     error: Option<Reference>,
+    /// Nothing was thrown: the caller of a load ahead has left.
+    is_given_up: bool,
 }
 
 impl Failure {
     pub(crate) fn new(message: String, error: Option<Reference>) -> Self {
-        Failure { message, error }
+        Failure { message, error, is_given_up: false }
+    }
+}
+
+impl LoadError for Failure {
+    fn given_up() -> Self {
+        Failure { is_given_up: true, ..Failure::new("its caller has left".to_owned(), None) }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.is_given_up
     }
 }
 

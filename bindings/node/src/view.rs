@@ -115,7 +115,7 @@ pub(crate) fn read_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value
 /// `write(view, key, value, options)`: whether all nodes know.
 pub(crate) fn write<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let options = options::of(env, given[3])?.for_write();
+    let options = options::of(env, given[3])?.for_write()?;
     let value = view.encoding.stored(env, &key, given[2])?;
     let native = view.native()?.clone();
     reached(env, &view.cache, async move { native.write_with(&key[..], value, &options).await })
@@ -124,7 +124,7 @@ pub(crate) fn write<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>
 /// `writeMany(view, keys, values, options)`: whether all nodes know.
 pub(crate) fn write_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, keys) = (given[0].view(env)?, keys_of(env, given[1])?);
-    let options = options::of(env, given[3])?;
+    let options = options::of(env, given[3])?.for_write()?;
     let mut values = Vec::with_capacity(keys.len());
     for (key, value) in keys.into_iter().zip(given[2].elements(env)?) {
         let value = view.encoding.stored(env, &key, value)?;
@@ -137,7 +137,7 @@ pub(crate) fn write_many<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Valu
 /// `add(view, key, value, options)`: whether it stored the value.
 pub(crate) fn add<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let options = options::of(env, given[3])?.for_write();
+    let options = options::of(env, given[3])?.for_write()?;
     let value = view.encoding.stored(env, &key, given[2])?;
     let add = |native: NativeView| async move { native.add_with(&key[..], value, &options).await };
     view.call(env, add, is_done)
@@ -180,7 +180,7 @@ pub(crate) fn take<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
 /// `touch(view, key, options)`: whether there was a value.
 pub(crate) fn touch<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
-    let policy = options::of(env, given[2])?.policy;
+    let policy = options::of(env, given[2])?.for_touch()?;
     view.call(env, |native| async move { native.touch(&key[..], policy).await }, is_done)
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn increment<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value
     let (view, key) = (given[0].view(env)?, bytes_of(env, given[1])?);
     let by = whole(env, given[2], "by")?;
     let initial = if given[3].is_undefined(env)? { None } else { Some(whole(env, given[3], "initial")?) };
-    let options = options::of(env, given[4])?;
+    let options = options::of(env, given[4])?.for_write()?;
     let codec = view.encoding.codec.clone();
     let increment = |native: NativeView| async move {
         larder_host::increment(&native, &codec, &key, by, initial, &options).await

@@ -3,9 +3,9 @@
 use crate::call::Call;
 use crate::object::{Encoding, Value};
 use crate::options::time;
-use crate::raised::of_fetch;
-use larder::{BulkLeased, FetchError, Fetched, LoadLease, Loaded};
-use larder_host::HostCache;
+use crate::raised::{Failure, of_fetch};
+use larder::{BulkLeased, FetchError, Fetched, Loaded};
+use larder_host::{HostCache, HostLoad};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -15,36 +15,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The right to load one key. Without an end it is given up when Python drops it.
 #[pyclass(frozen, module = "larder_cache", name = "Load")]
 pub(crate) struct Lease {
-    lease: Mutex<Option<LoadLease<Value, PyErr>>>,
+    load: Mutex<Option<NativeLoad>>,
     key: Vec<u8>,
     encoding: Arc<Encoding>,
     cache: HostCache,
 }
 
+type NativeLoad = HostLoad<Py<PyAny>, Failure>;
+type NativeBulkLease = larder::BulkLease<[u8], Value, Failure>;
+
 impl Lease {
-    pub(crate) fn new(
-        lease: LoadLease<Value, PyErr>,
-        key: Vec<u8>,
-        encoding: Arc<Encoding>,
-        cache: HostCache,
-    ) -> Self {
-        Lease { lease: Mutex::new(Some(lease)), key, encoding, cache }
+    pub(crate) fn new(load: NativeLoad, key: Vec<u8>, encoding: Arc<Encoding>, cache: HostCache) -> Self {
+        Lease { load: Mutex::new(Some(load)), key, encoding, cache }
     }
 
-    fn take(&self) -> PyResult<LoadLease<Value, PyErr>> {
-        let taken = self.lease.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn take(&self) -> PyResult<NativeLoad> {
+        let taken = self.load.lock().unwrap_or_else(PoisonError::into_inner).take();
         taken.ok_or_else(ended)
     }
 
-    fn with<R>(&self, act: impl FnOnce(&LoadLease<Value, PyErr>) -> R) -> PyResult<R> {
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(act).ok_or_else(ended)
+    fn with<R>(&self, act: impl FnOnce(&NativeLoad) -> R) -> PyResult<R> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(act).ok_or_else(ended)
     }
 
     /// A call that ends with a value, or with an error that `raised` makes.
     fn ending(
         &self,
-        end: impl Future<Output = Result<Fetched<Value>, FetchError<PyErr>>> + Send + 'static,
-        raised: impl for<'py> FnOnce(Python<'py>, FetchError<PyErr>) -> PyErr + Send + 'static,
+        end: impl Future<Output = Result<Arc<Value>, FetchError<Failure>>> + Send + 'static,
+        raised: impl for<'py> FnOnce(Python<'py>, FetchError<Failure>) -> PyErr + Send + 'static,
     ) -> Call {
         let (key, encoding) = (self.key.clone(), self.encoding.clone());
         Call::new(&self.cache, end, move |py, outcome| match outcome {
@@ -92,8 +90,8 @@ impl Lease {
 
     fn _complete(&self, value: &Bound<'_, PyAny>) -> PyResult<Call> {
         // Taken first: a value that cannot be encoded gives the load up at once, however long Python keeps this.
-        let lease = self.take()?;
-        let end = lease.complete(self.encoding.value(&self.key, value)?);
+        let load = self.take()?;
+        let end = load.complete(self.encoding.value(&self.key, value)?);
         Ok(self.ending(end, |py, error| of_fetch(py, &error)))
     }
 
@@ -104,9 +102,11 @@ impl Lease {
 
     /// The caller gets its own exception, or the stale value.
     fn _fail(&self, raised: Bound<'_, PyAny>) -> PyResult<Call> {
-        let end = self.take()?.fail(PyErr::from_value(raised));
+        let failure = Failure::Raised(PyErr::from_value(raised.clone()));
+        let own = PyErr::from_value(raised);
+        let end = self.take()?.fail(failure);
         Ok(self.ending(end, |py, error| match error {
-            FetchError::Load(own) => own.clone_ref(py),
+            FetchError::Load(_) => own,
             other => of_fetch(py, &other),
         }))
     }
@@ -120,7 +120,7 @@ impl Lease {
 /// The right to load several keys.
 #[pyclass(frozen, module = "larder_cache", name = "BulkLoad")]
 pub(crate) struct BulkLease {
-    lease: Mutex<Option<larder::BulkLease<[u8], Value, PyErr>>>,
+    lease: Mutex<Option<NativeBulkLease>>,
     keys: Arc<BulkKeys>,
     cache: HostCache,
 }
@@ -154,7 +154,7 @@ impl BulkKeys {
 /// What a step of a call for several keys results in: a lease, or the values.
 pub(crate) fn bulk_answer<'py>(
     py: Python<'py>,
-    leased: BulkLeased<[u8], Value, PyErr>,
+    leased: BulkLeased<[u8], Value, Failure>,
     keys: Arc<BulkKeys>,
     cache: HostCache,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -172,17 +172,17 @@ pub(crate) fn bulk_answer<'py>(
 }
 
 impl BulkLease {
-    fn take(&self) -> PyResult<larder::BulkLease<[u8], Value, PyErr>> {
+    fn take(&self) -> PyResult<NativeBulkLease> {
         let taken = self.lease.lock().unwrap_or_else(PoisonError::into_inner).take();
         taken.ok_or_else(ended)
     }
 
-    fn ending(&self, end: impl Future<Output = BulkLeased<[u8], Value, PyErr>> + Send + 'static) -> Call {
+    fn ending(&self, end: impl Future<Output = BulkLeased<[u8], Value, Failure>> + Send + 'static) -> Call {
         let (keys, cache) = (self.keys.clone(), self.cache.clone());
         Call::new(&self.cache, end, move |py, leased| bulk_answer(py, leased, keys, cache))
     }
 
-    fn with<R>(&self, act: impl FnOnce(&larder::BulkLease<[u8], Value, PyErr>) -> R) -> PyResult<R> {
+    fn with<R>(&self, act: impl FnOnce(&NativeBulkLease) -> R) -> PyResult<R> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(act).ok_or_else(ended)
     }
 }
@@ -230,10 +230,14 @@ impl BulkLease {
         let own = Python::attach(|py| raised.clone_ref(py));
         let (keys, cache) = (self.keys.clone(), self.cache.clone());
         // Its caller gets its own exception.
-        Ok(Call::new(&self.cache, async move { lease.fail(raised).await }, move |py, leased| match leased {
-            BulkLeased::Done(outcomes) if outcomes.iter().any(Result::is_err) => Err(own),
-            leased => bulk_answer(py, leased, keys, cache),
-        }))
+        Ok(Call::new(
+            &self.cache,
+            async move { lease.fail(Failure::Raised(raised)).await },
+            move |py, leased| match leased {
+                BulkLeased::Done(outcomes) if outcomes.iter().any(Result::is_err) => Err(own),
+                leased => bulk_answer(py, leased, keys, cache),
+            },
+        ))
     }
 
     /// Gives the load up: the next caller leads.

@@ -24,6 +24,10 @@ fn set(options: &mut CallOptions, name: &str, value: &Bound<'_, PyAny>) -> PyRes
     match CallOption::named(name, Spelling::Snake).map_err(of_host)? {
         CallOption::Time(option) => options.set_time(option, time(name, value)?),
         CallOption::Jitter => options.set_jitter(value.extract()?).map_err(of_host)?,
+        CallOption::RefreshAhead => {
+            // A number as text is the same.
+            options.set_refresh_ahead(value.str()?.to_str()?).map_err(of_host)?;
+        }
         CallOption::Tags => options.tags = tags(value)?,
         CallOption::Refresh => options.refresh = value.extract()?,
     }

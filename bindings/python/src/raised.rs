@@ -1,9 +1,10 @@
 //! The exceptions of the package, and what each error of larder raises.
 
 use larder::FetchError;
-use larder_host::{ErrorClass, HostError, WaitError};
+use larder_host::{ErrorClass, HostError, LoadError, WaitError};
 use pyo3::import_exception;
 use pyo3::prelude::*;
+use std::fmt;
 
 import_exception!(larder_cache._errors, CacheClosed);
 import_exception!(larder_cache._errors, Contended);
@@ -31,10 +32,40 @@ pub(crate) fn of_host(error: impl Into<HostError>) -> PyErr {
     }
 }
 
+/// What ends a load without a value.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The loader has raised this.
+    Raised(PyErr),
+    /// The caller of a load ahead was interrupted.
+    GivenUp,
+}
+
+impl LoadError for Failure {
+    fn given_up() -> Self {
+        Failure::GivenUp
+    }
+
+    fn is_given_up(&self) -> bool {
+        matches!(self, Failure::GivenUp)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Raised(raised) => raised.fmt(f),
+            Failure::GivenUp => f.write_str("its caller was interrupted"),
+        }
+    }
+}
+
 /// For a caller whose own loader did not raise it.
-pub(crate) fn of_fetch(py: Python<'_>, error: &FetchError<PyErr>) -> PyErr {
+pub(crate) fn of_fetch(py: Python<'_>, error: &FetchError<Failure>) -> PyErr {
     let raised = of_host(HostError::of_fetch(error));
-    if let FetchError::Load(cause) = error {
+    if let FetchError::Load(cause) = error
+        && let Failure::Raised(cause) = &**cause
+    {
         raised.set_cause(py, Some(cause.clone_ref(py)));
     }
     raised

@@ -6,9 +6,12 @@ use crate::key::bytes_of;
 use crate::lease::{BulkKeys, Lease, bulk_answer};
 use crate::object::{Encoding, Value};
 use crate::options;
-use crate::raised::{of_fetch, of_host};
-use larder::{CacheError, Fetched, Leased, Removal};
-use larder_host::{HostCodec, HostView, Objects, PrivateFormat, SignedView, Signer, Sum, ViewOptions};
+use crate::raised::{Failure, of_fetch, of_host};
+use larder::{CacheError, FetchError, Fetched, Removal};
+use larder_host::{
+    AheadHit, CallOptions, HostCodec, HostLeased, HostView, Objects, PrivateFormat, SignedView, Signer, Sum,
+    ViewOptions, hit_ahead,
+};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -18,11 +21,16 @@ use std::sync::Arc;
 /// Values of one kind.
 #[pyclass(frozen, subclass, module = "larder_cache")]
 pub(crate) struct View {
-    view: HostView<Py<PyAny>, PyErr>,
+    view: HostView<Py<PyAny>, Failure>,
     encoding: Arc<Encoding>,
+    /// Whether all fetches load ahead.
+    #[pyo3(get, name = "_loads_ahead")]
+    loads_ahead: bool,
 }
 
-type NativeView = larder::View<[u8], Value, PyErr>;
+type NativeView = larder::View<[u8], Value, Failure>;
+/// A value, or the right to load it.
+type Leased = HostLeased<Py<PyAny>, Failure>;
 
 /// How many times larger than its bytes an object is that is kept, where only those that cannot change are.
 const IMMUTABLE_FACTOR: u32 = 1;
@@ -51,6 +59,25 @@ impl View {
     {
         let (view, key) = (self.native()?.clone(), bytes_of(key)?.into_owned());
         Ok(Call::new(self.view.cache(), call(view, key), answer))
+    }
+
+    /// Makes what a lease results in: the value, a [`Lease`], or `NotImplemented` for a value that Python cannot read.
+    fn leased(
+        &self,
+        key: Vec<u8>,
+    ) -> impl for<'py> FnOnce(Python<'py>, Result<Leased, FetchError<Failure>>) -> PyResult<Bound<'py, PyAny>>
+    + Send
+    + use<> {
+        let (encoding, cache) = (self.encoding.clone(), self.view.cache().clone());
+        move |py, leased| match leased {
+            Ok(HostLeased::Hit(found)) => {
+                Ok(encoding.object(py, &found, &key)?.unwrap_or_else(|| py.NotImplemented().into_bound(py)))
+            }
+            Ok(HostLeased::Lead(load)) => {
+                Ok(Bound::new(py, Lease::new(load, key, encoding, cache))?.into_any())
+            }
+            Err(error) => Err(of_fetch(py, &error)),
+        }
     }
 
     /// Several keys, each once.
@@ -95,7 +122,8 @@ impl View {
         let objects = if shared { Objects::kept() } else { Objects::Kept { factor: IMMUTABLE_FACTOR } };
         let options = ViewOptions { name, schema, codec: encoding.codec.clone(), objects, defaults };
         let view = cache.host().open_view(options).map_err(of_host)?;
-        Ok(View { view, encoding: Arc::new(encoding) })
+        let loads_ahead = view.loads_ahead(&CallOptions::default());
+        Ok(View { view, encoding: Arc::new(encoding), loads_ahead })
     }
 
     /// The value in memory, or `default`: never waits.
@@ -130,25 +158,42 @@ impl View {
         Ok(Call::new(self.view.cache(), read, move |py, found| Ok(keys.dict(py, found)?.into_any())))
     }
 
+    /// The value in memory, or `default`. If the value is due, and these options or those of the view want that it is loaded ahead,
+    /// it is a call that results as that of `_lease`.
+    #[pyo3(signature = (key, default, options = None))]
+    fn _hit_ahead<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Bound<'py, PyAny>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (options, key) = (options::of(options)?, bytes_of(key)?.into_owned());
+        let found = if !self.view.loads_ahead(&options) {
+            self.find(py, &key)?
+        } else {
+            match hit_ahead(self.native()?, &self.encoding.codec, &key, &options) {
+                AheadHit::Missed => None,
+                AheadHit::Found(found) => self.encoding.object(py, &found, &key)?,
+                AheadHit::Due(due) => {
+                    let answer = self.leased(key);
+                    let call = Call::new(self.view.cache(), due.lead(), |py, leased| answer(py, Ok(leased)));
+                    return Ok(Bound::new(py, call)?.into_any());
+                }
+            }
+        };
+        Ok(found.unwrap_or(default))
+    }
+
     /// A call that results in the value, or in a [`Lease`].
     #[pyo3(signature = (key, options = None))]
     fn _lease(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
         let options = options::of(options)?;
-        let (encoding, cache) = (self.encoding.clone(), self.view.cache().clone());
-        let own = bytes_of(key)?.into_owned();
-        let codec = encoding.codec.clone();
+        let (answer, codec) = (self.leased(bytes_of(key)?.into_owned()), self.encoding.codec.clone());
         let lease = |view: NativeView, key: Vec<u8>| async move {
             larder_host::lease(&view, &codec, &key, &options).await
         };
-        self.call(key, lease, move |py, leased| match leased {
-            Ok(Leased::Hit(found)) => {
-                Ok(encoding.object(py, &found, &own)?.unwrap_or_else(|| py.NotImplemented().into_bound(py)))
-            }
-            Ok(Leased::Lead(lease)) => {
-                Ok(Bound::new(py, Lease::new(lease, own, encoding, cache))?.into_any())
-            }
-            Err(error) => Err(of_fetch(py, &error)),
-        })
+        self.call(key, lease, answer)
     }
 
     /// A call that results in a dictionary, or in the right to load some of its keys.
@@ -171,7 +216,7 @@ impl View {
         value: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let options = options::of(options)?.for_write();
+        let options = options::of(options)?.for_write().map_err(of_host)?;
         let (view, key) = (self.native()?.clone(), bytes_of(key)?.into_owned());
         let value = self.encoding.value(&key, value)?;
         Ok(reached(self.view.cache(), async move { view.write_with(&key[..], value, &options).await }))
@@ -179,7 +224,7 @@ impl View {
 
     #[pyo3(signature = (values, options = None))]
     fn _write_many(&self, values: &Bound<'_, PyDict>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
-        let options = options::of(options)?;
+        let options = options::of(options)?.for_write().map_err(of_host)?;
         let view = self.native()?.clone();
         let mut encoded = Vec::with_capacity(values.len());
         for (key, value) in values {
@@ -198,7 +243,7 @@ impl View {
         value: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let options = options::of(options)?.for_write();
+        let options = options::of(options)?.for_write().map_err(of_host)?;
         let value = self.encoding.value(&bytes_of(key)?, value)?;
         let add =
             |view: NativeView, key: Vec<u8>| async move { view.add_with(&key[..], value, &options).await };
@@ -242,7 +287,7 @@ impl View {
     /// A call that gives a value another lifetime and results in whether it was there.
     #[pyo3(signature = (key, options = None))]
     fn _touch(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {
-        let policy = options::of(options)?.policy;
+        let policy = options::of(options)?.for_touch().map_err(of_host)?;
         let touch = |view: NativeView, key: Vec<u8>| async move { view.touch(&key[..], policy).await };
         self.call(key, touch, of_result)
     }
@@ -265,7 +310,7 @@ impl View {
         initial: Option<i64>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Call> {
-        let options = options::of(options)?;
+        let options = options::of(options)?.for_write().map_err(of_host)?;
         let codec = self.encoding.codec.clone();
         let increment = |view: NativeView, key: Vec<u8>| async move {
             larder_host::increment(&view, &codec, &key, by, initial, &options).await

@@ -24,6 +24,7 @@ def cached_price(product: str, *, currency: str = "EUR") -> float:
 async def run() -> None:
     assert_type(prices.fetch("apple", price), int)
     assert_type(await prices.afetch("apple", awaited_price), int)
+    assert_type(prices.fetch("apple", price, refresh_ahead=0.8), int)
     assert_type(prices.set("apple", 3), bool)
     assert_type(prices.delete("apple"), bool)
     assert_type(prices.incr("apple", initial=0), int | None)

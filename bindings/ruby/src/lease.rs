@@ -11,12 +11,12 @@ use crate::ruby::kept::Kept;
 use crate::ruby::method::{Arguments, methods};
 use crate::ruby::{Ruby, Value};
 use crate::view::{NativeView, View, found_or_missed, keys_of, stored_of};
-use larder::{BulkCx, BulkLease, BulkLeased, FetchError, Fetched, Leased, LoadCx, LoadLease, Loaded};
-use larder_host::{lease as lease_one, lease_many};
+use larder::{BulkCx, BulkLease, BulkLeased, FetchError, LoadCx, Loaded};
+use larder_host::{HostLeased, HostLoad, lease as lease_one, lease_ahead, lease_many};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Outcome = std::result::Result<Fetched<Stored>, FetchError<Failure>>;
+type Outcome = std::result::Result<Arc<Stored>, FetchError<Failure>>;
 
 /// Where a lease is until it is ended. Ruby has the object of it before there is a lease: an interruption may come between any two
 /// steps of it, also while a method returns, and would lose what that returns.
@@ -24,7 +24,7 @@ type Slot<L> = Arc<Mutex<Option<L>>>;
 
 /// The load of one key, which leads while it has a lease. Without an end that is given up when Ruby frees it.
 struct Load {
-    lease: Slot<LoadLease<Stored, Failure>>,
+    lease: Slot<HostLoad<Kept, Failure>>,
     key: Vec<u8>,
     view: Fetching,
 }
@@ -43,6 +43,8 @@ struct Fetching {
     native: NativeView,
     encoding: Encoding,
     node: Arc<Node>,
+    /// Whether all fetches of the view load ahead.
+    loads_ahead: bool,
 }
 
 data!(Load: c"Larder::Load", BulkLoad: c"Larder::BulkLoad");
@@ -62,7 +64,8 @@ fn take<L>(slot: &Slot<L>) -> Result<L> {
 impl Fetching {
     fn of(view: &View) -> Result<Self> {
         let native = view.native()?.clone();
-        Ok(Fetching { native, encoding: view.encoding.clone(), node: view.node.clone() })
+        let (encoding, node) = (view.encoding.clone(), view.node.clone());
+        Ok(Fetching { native, encoding, node, loads_ahead: view.loads_ahead })
     }
 }
 
@@ -78,16 +81,25 @@ pub(crate) fn bulk_load<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Valu
     ruby.object(ruby.constant("BulkLoad")?, BulkLoad { lease: Slot::default(), keys, view })
 }
 
-/// `Load#_lease(options)`: the value, or the load itself, which leads then; `Larder::MISSED` for a value that Ruby cannot read.
+/// `Load#_lease(options)`: the value, or the load itself, which leads then; `Larder::MISSED` for a value that Ruby cannot read. It also
+/// leads if the value is due, and these options or those of the view want that it is loaded ahead.
 fn lease<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let load: &Load = given.this.data()?;
     let options = call_options(ruby, given.get(0))?;
     let (view, key) = (load.view.clone(), load.key.clone());
     let (slot, encoding, own) = (load.lease.clone(), view.encoding.clone(), key.clone());
-    let lease = async move { lease_one(&view.native, &view.encoding.codec, &key, &options).await };
+    let is_ahead = options.loads_ahead().unwrap_or(view.loads_ahead);
+    let lease = async move {
+        let codec = &view.encoding.codec;
+        if is_ahead {
+            lease_ahead(&view.native, codec, &key, &options).await
+        } else {
+            lease_one(&view.native, codec, &key, &options).await
+        }
+    };
     let found = run(ruby, &load.view.node, lease, move |ruby, leased| match leased {
-        Ok(Leased::Hit(found)) => found_or_missed(ruby, &encoding, Some(&found), &own),
-        Ok(Leased::Lead(lease)) => {
+        Ok(HostLeased::Hit(found)) => found_or_missed(ruby, &encoding, Some(&found), &own),
+        Ok(HostLeased::Lead(lease)) => {
             *lock(&slot) = Some(lease);
             Ok(ruby.nil())
         }

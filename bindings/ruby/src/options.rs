@@ -32,6 +32,11 @@ pub(crate) fn call_options<'r>(ruby: Ruby<'r>, words: Value<'r>) -> Result<CallO
                 };
                 options.set_jitter(share)?;
             }
+            CallOption::RefreshAhead => {
+                let number = number(ruby, value)?.map(|number| number.to_string());
+                let when = number.map_or_else(|| text(ruby, value, &name), Ok)?;
+                options.set_refresh_ahead(&when)?;
+            }
             CallOption::Tags => options.tags = tags(ruby, value)?,
             CallOption::Refresh => options.refresh = value.is_true(),
         }

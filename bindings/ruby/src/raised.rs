@@ -3,7 +3,7 @@
 use crate::ruby::kept::Kept;
 use crate::ruby::{Jump, Ruby, Value};
 use larder::{BuildError, CacheError, FetchError};
-use larder_host::{ErrorClass, HostError, KeyError, NameError, StartError, WaitError};
+use larder_host::{ErrorClass, HostError, KeyError, LoadError, NameError, StartError, WaitError};
 use std::fmt;
 
 pub(crate) type Result<T> = std::result::Result<T, Raised>;
@@ -99,11 +99,23 @@ pub(crate) struct Failure {
     message: String,
     /// `None` if it could not be kept.
     exception: Option<Kept>,
+    /// Nothing was raised: the caller of a load ahead has left.
+    is_given_up: bool,
 }
 
 impl Failure {
     pub(crate) fn new(message: String, exception: Option<Kept>) -> Self {
-        Failure { message, exception }
+        Failure { message, exception, is_given_up: false }
+    }
+}
+
+impl LoadError for Failure {
+    fn given_up() -> Self {
+        Failure { is_given_up: true, ..Failure::new("its caller has left".to_owned(), None) }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.is_given_up
     }
 }
 

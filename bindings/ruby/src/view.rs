@@ -15,7 +15,7 @@ use crate::ruby::method::{Arguments, methods};
 use crate::ruby::{Ruby, Value};
 use larder::{CacheError, Fetched, Removal};
 use larder_host::{
-    ErrorClass, HostCodec, HostView, PrivateFormat, SignedView, Signer, StartError, Sum, ViewOptions,
+    CallOptions, ErrorClass, HostCodec, HostView, PrivateFormat, SignedView, Signer, StartError, Sum, ViewOptions,
     increment as add_to, write_many,
 };
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct View {
     view: HostView<Kept, Failure>,
     pub(crate) node: Arc<Node>,
     pub(crate) encoding: Encoding,
+    /// Whether all fetches load ahead.
+    pub(crate) loads_ahead: bool,
 }
 
 data!(View: c"Larder::View");
@@ -102,7 +104,8 @@ fn open<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
         defaults: call_options(ruby, given.get(6))?,
     };
     let view = node.host().open_view(options)?;
-    ruby.object(given.this, View { view, node: node.clone(), encoding })
+    let loads_ahead = view.loads_ahead(&CallOptions::default());
+    ruby.object(given.this, View { view, node: node.clone(), encoding, loads_ahead })
 }
 
 /// A key that signs. The message has nothing of it.
@@ -148,7 +151,7 @@ fn exist<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
 /// `View#_write(key, value, options)`
 fn write<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let view: &View = given.this.data()?;
-    let options = call_options(ruby, given.get(2))?.for_write();
+    let options = call_options(ruby, given.get(2))?.for_write()?;
     let (native, key) = (view.native()?.clone(), bytes_of(ruby, given.get(0))?);
     let value = view.encoding.stored(ruby, &key, given.get(1))?;
     reached(ruby, &view.node, async move { native.write_with(&key[..], value, &options).await })
@@ -157,7 +160,7 @@ fn write<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
 /// `View#_write_multi(keys, values, options)`
 fn write_multi<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let view: &View = given.this.data()?;
-    let (native, options) = (view.native()?.clone(), call_options(ruby, given.get(2))?);
+    let (native, options) = (view.native()?.clone(), call_options(ruby, given.get(2))?.for_write()?);
     let values = stored_of(ruby, &view.encoding, given.get(0), given.get(1))?;
     reached(ruby, &view.node, async move { write_many(&native, values, &options).await })
 }
@@ -181,7 +184,7 @@ pub(crate) fn stored_of<'r>(
 /// `View#_add(key, value, options)`: whether it stored the value.
 fn add<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let view: &View = given.this.data()?;
-    let options = call_options(ruby, given.get(2))?.for_write();
+    let options = call_options(ruby, given.get(2))?.for_write()?;
     let value = view.encoding.stored(ruby, &bytes_of(ruby, given.get(0))?, given.get(1))?;
     let add =
         |native: NativeView, key: Vec<u8>| async move { native.add_with(&key[..], value, &options).await };
@@ -225,7 +228,7 @@ fn take<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
 
 /// `View#_touch(key, options)`: whether there was a value.
 fn touch<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
-    let policy = call_options(ruby, given.get(1))?.policy;
+    let policy = call_options(ruby, given.get(1))?.for_touch()?;
     let touch = |native: NativeView, key: Vec<u8>| async move { native.touch(&key[..], policy).await };
     given.this.data::<View>()?.call(ruby, given.get(0), touch, of_result)
 }
@@ -239,10 +242,15 @@ fn ttl<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     })
 }
 
+/// `View#_loads_ahead?`: whether all fetches do.
+fn loads_ahead<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
+    Ok(ruby.boolean(given.this.data::<View>()?.loads_ahead))
+}
+
 /// `View#_increment(key, by, initial, options)`: the sum; `nil` without a value and `initial`.
 fn increment<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let view: &View = given.this.data()?;
-    let options = call_options(ruby, given.get(3))?;
+    let options = call_options(ruby, given.get(3))?.for_write()?;
     let by = number(ruby, "by", given.get(1))?;
     let initial = match given.get(2) {
         none if none.is_nil() => None,
@@ -306,6 +314,7 @@ pub(crate) fn define(ruby: Ruby<'_>) -> Result<()> {
             c"_touch" => touch, 2..=2;
             c"ttl" => ttl, 1..=1;
             c"_increment" => increment, 4..=4;
+            c"_loads_ahead?" => loads_ahead, 0..=0;
         ],
     )
 }

@@ -1,6 +1,6 @@
 //! A cache of a host, with a runtime of its own, in each process that uses it.
 
-use crate::options::{builder_of, max_value_bytes};
+use crate::options::{CallOptions, builder_of, max_value_bytes};
 use crate::process::PerProcess;
 use crate::schemas::{FormTaken, ViewForm, ViewForms};
 use crate::value::HostValue;
@@ -168,7 +168,8 @@ impl HostCache {
         O: Send + Sync + 'static,
     {
         make(&(self.state.options)()?.build()?);
-        Ok(HostView { view: PerProcess::new(), make: Box::new(make), cache: self.clone() })
+        let defaults = CallOptions::default();
+        Ok(HostView { view: PerProcess::new(), make: Box::new(make), cache: self.clone(), defaults })
     }
 
     /// Blocks the calling thread on a call of this cache, as [`wait()`] does, and no longer than the cache is open.
@@ -280,9 +281,16 @@ pub struct HostView<O, X> {
     view: PerProcess<View<[u8], HostValue<O>, X>>,
     make: Box<MakeView<O, X>>,
     cache: HostCache,
+    defaults: CallOptions,
 }
 
 impl<O: Send + Sync + 'static, X> HostView<O, X> {
+    /// The same view, whose options are these.
+    pub(crate) fn with_defaults(mut self, defaults: CallOptions) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
     /// The view of this process, which starts its cache. Take it for each call, and keep no clone of it: a forked child would
     /// inherit that.
     ///
@@ -294,6 +302,12 @@ impl<O: Send + Sync + 'static, X> HostView<O, X> {
             Some(view) => Ok(view),
             None => self.view.get_or_make(|| Ok((self.make)(self.cache.cache()?))),
         }
+    }
+
+    /// Whether a fetch with these options loads a value again that is due: the options of the view are those of
+    /// [`HostCache::open_view`].
+    pub fn loads_ahead(&self, options: &CallOptions) -> bool {
+        options.loads_ahead_in(&self.defaults)
     }
 
     /// Its cache.

@@ -1,9 +1,12 @@
 //! Calls of a view that every binding makes in the same way.
 
 use crate::codec::HostCodec;
+use crate::load::{HostLeased, HostLoad, LoadError};
 use crate::options::CallOptions;
 use crate::value::HostValue;
-use larder::{BulkLeased, CacheError, FetchError, Leased, Reach, Update, Updated, View};
+use larder::{
+    BulkLeased, CacheError, FetchError, Fetched, Leased, Reach, Update, Updated, View, WriteOptions,
+};
 
 type NativeView<O, X> = View<[u8], HostValue<O>, X>;
 
@@ -16,22 +19,34 @@ pub async fn lease<O, X>(
     codec: &HostCodec,
     key: &[u8],
     options: &CallOptions,
-) -> Result<Leased<HostValue<O>, X>, FetchError<X>>
+) -> Result<HostLeased<O, X>, FetchError<X>>
 where
     O: Send + Sync + 'static,
-    X: Send + Sync + 'static,
+    X: LoadError,
 {
-    let fetch = |refresh| {
+    let mut refresh = options.refresh;
+    loop {
         let fetch = view.fetch(key).policy(options.policy);
         let fetch = options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag));
-        if refresh { fetch.refresh() } else { fetch }
-    };
-    match fetch(options.refresh).lease().await {
-        Ok(Leased::Hit(found)) if codec.is_private() && found.payload(key).is_none() => {
-            fetch(true).lease().await
+        let fetch = if refresh { fetch.refresh() } else { fetch };
+        match fetch.lease().await {
+            Ok(Leased::Hit(found)) if !refresh && codec.is_private() && found.payload(key).is_none() => {
+                refresh = true;
+            }
+            // Its caller has left a load ahead, whose value has ended meanwhile.
+            Err(error) if is_given_up(&error) => {}
+            leased => {
+                return leased.map(|leased| match leased {
+                    Leased::Hit(found) => HostLeased::Hit(found.into_arc()),
+                    Leased::Lead(lease) => HostLeased::Lead(HostLoad::Leased(lease)),
+                });
+            }
         }
-        leased => leased,
     }
+}
+
+fn is_given_up<X: LoadError>(error: &FetchError<X>) -> bool {
+    matches!(error, FetchError::Load(cause) if cause.is_given_up())
 }
 
 /// The values of several keys, or the right to load some of them.
@@ -42,10 +57,16 @@ pub async fn lease_many<O, X>(
 ) -> BulkLeased<[u8], HostValue<O>, X>
 where
     O: Send + Sync + 'static,
-    X: Send + Sync + 'static,
+    X: LoadError,
 {
-    let fetch = view.fetch_multi(keys.iter().map(Vec::as_slice)).policy(options.policy);
-    options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag)).lease().await
+    loop {
+        let fetch = view.fetch_multi(keys.iter().map(Vec::as_slice)).policy(options.policy);
+        let leased = options.tags.iter().fold(fetch, |fetch, tag| fetch.tag(tag)).lease().await;
+        let is_over = |outcome: &Result<Option<Fetched<_>>, _>| outcome.as_ref().is_err_and(is_given_up);
+        if !matches!(&leased, BulkLeased::Done(outcomes) if outcomes.iter().any(is_over)) {
+            return leased;
+        }
+    }
 }
 
 /// Writes several values with the same options.
@@ -55,13 +76,12 @@ where
 pub async fn write_many<O, X>(
     view: &NativeView<O, X>,
     values: Vec<(Vec<u8>, HostValue<O>)>,
-    options: &CallOptions,
+    options: &WriteOptions,
 ) -> Result<Reach, CacheError>
 where
     O: Send + Sync + 'static,
     X: Send + Sync + 'static,
 {
-    let options = options.for_write();
     let (keys, values): (Vec<_>, Vec<_>) = values.into_iter().unzip();
     let values = keys.iter().map(Vec::as_slice).zip(values).map(|(key, value)| (key, value, options.clone()));
     view.write_multi_with(values).await
@@ -89,14 +109,14 @@ pub async fn increment<O, X>(
     key: &[u8],
     by: i64,
     initial: Option<i64>,
-    options: &CallOptions,
+    options: &WriteOptions,
 ) -> Result<Sum, CacheError>
 where
     O: Send + Sync + 'static,
     X: Send + Sync + 'static,
 {
     let change = {
-        let (codec, own, options) = (codec.clone(), key.to_vec(), options.for_write());
+        let (codec, own, options) = (codec.clone(), key.to_vec(), options.clone());
         move |found: Option<&HostValue<O>>| match (found, initial) {
             (None, Some(initial)) => Update::PutWith(codec.integer_value(&own, initial), options.clone()),
             (None, None) => Update::Keep,

@@ -23,13 +23,15 @@
 //! - [`HostCache::wait`] blocks a thread of the host, [`Completions`] wake its event loop.
 //!
 //! # What runs where
-//! Loaders run in their caller: a binding calls [`Fetch::lease`](larder::Fetch::lease), and completes or drops what it gets.
+//! Loaders run in their caller: a binding calls [`lease()`], and completes or drops what it gets. So does the caller whose value
+//! is due to be loaded again while it is fresh ([`hit_ahead`]): it loads, and all others go on with the value.
 //! No code of the host runs on a thread of larder, except the notice of [`Completions`] and the drop of an object. A thread that
 //! has the lock of an interpreter releases it before [`HostCache::wait`] and [`HostCache::close`]; no other call blocks.
 //!
 //! # Keys
 //! The views have keys of bytes, which the binding writes by the rules of larder's keys: [`KeyParts`].
 
+mod ahead;
 mod cache;
 mod calls;
 mod codec;
@@ -37,6 +39,7 @@ mod completions;
 mod counters;
 mod errors;
 mod keys;
+mod load;
 mod logs;
 mod names;
 mod options;
@@ -48,6 +51,7 @@ mod value;
 mod views;
 mod wait;
 
+pub use ahead::{AheadHit, DueLoad, hit_ahead, lease_ahead};
 pub use cache::{HostCache, HostView, StartError};
 pub use calls::{Sum, increment, lease, lease_many, write_many};
 pub use codec::{HostCodec, NIL, Objects, Payload, PrivateFormat};
@@ -57,6 +61,7 @@ pub use completions::{NoticeSender, NoticeSocket, notice_socket};
 pub use counters::{cache_counters, tier_counters};
 pub use errors::{ErrorClass, HostError};
 pub use keys::KeyParts;
+pub use load::{AheadLoad, HostLeased, HostLoad, LoadError};
 pub use logs::{LogLevel, LogRecord, collect_logs, take_logs};
 pub use names::{NameError, mode_name};
 pub use options::{CallOption, CallOptions, Spelling, TimeOption, time_options};

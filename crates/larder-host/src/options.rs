@@ -1,7 +1,7 @@
 //! Options by their names: of a cache as texts, of a call or a view with values that the binding has read.
 
 use crate::names::NameError;
-use larder::{BuildError, Builder, Cache, Policy, WriteOptions};
+use larder::{BuildError, Builder, Cache, Policy, RefreshAhead, WriteOptions};
 use larder_text::{ByteSize, similar};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ pub struct CallOptions {
     /// Whether a `fetch` loads although there is a value.
     pub refresh: bool,
     pub(crate) has_negative_ttl: bool,
+    /// Whether fetches load ahead; `None` if that is the view's.
+    loads_ahead: Option<bool>,
 }
 
 /// One of the options of a call.
@@ -24,6 +26,8 @@ pub enum CallOption {
     Time(TimeOption),
     /// The share of the TTL by which it varies, which [`CallOptions::set_jitter`] sets.
     Jitter,
+    /// When a fresh value is loaded again, which [`CallOptions::set_refresh_ahead`] sets.
+    RefreshAhead,
     /// Texts.
     Tags,
     /// Whether to load anew.
@@ -51,7 +55,7 @@ pub enum Spelling {
     Camel,
 }
 
-static CALL_OPTIONS: [(&str, CallOption); 9] = [
+static CALL_OPTIONS: [(&str, CallOption); 10] = [
     ("ttl", CallOption::Time(TimeOption::Ttl)),
     ("negative_ttl", CallOption::Time(TimeOption::NegativeTtl)),
     ("grace", CallOption::Time(TimeOption::Grace)),
@@ -59,6 +63,7 @@ static CALL_OPTIONS: [(&str, CallOption); 9] = [
     ("soft_timeout", CallOption::Time(TimeOption::SoftTimeout)),
     ("hard_timeout", CallOption::Time(TimeOption::HardTimeout)),
     ("jitter", CallOption::Jitter),
+    ("refresh_ahead", CallOption::RefreshAhead),
     ("tags", CallOption::Tags),
     ("refresh", CallOption::Refresh),
 ];
@@ -140,9 +145,68 @@ impl CallOptions {
         Ok(())
     }
 
+    /// Sets when a value that is fresh is loaded again, as a text: after a part of its TTL, from `0` to `1`; `never`; or `by_cost`, by a
+    /// chance that is the greater the longer its last load took, which `by_cost:2` makes twice as early.
+    ///
+    /// # Errors
+    /// If it is none of these.
+    pub fn set_refresh_ahead(&mut self, when: &str) -> Result<(), NameError> {
+        let number = |text: &str, range: std::ops::RangeInclusive<f32>| {
+            text.parse().ok().filter(|number| range.contains(number))
+        };
+        let ahead = match (when, when.strip_prefix("by_cost:")) {
+            ("never", _) => Some(RefreshAhead::Never),
+            ("by_cost", _) => Some(RefreshAhead::ByCost(1.0)),
+            (_, Some(factor)) => number(factor, f32::MIN_POSITIVE..=f32::MAX).map(RefreshAhead::ByCost),
+            _ => number(when, 0.0..=1.0).map(RefreshAhead::After),
+        };
+        let ahead = ahead.ok_or_else(|| {
+            NameError(format!(
+                "refresh_ahead is {when:?}; it must be a number from 0 to 1, \"by_cost\" or \"never\""
+            ))
+        })?;
+        self.loads_ahead = Some(ahead != RefreshAhead::Never);
+        self.policy = self.policy.refresh_ahead(ahead);
+        Ok(())
+    }
+
+    /// Whether fetches load ahead, if these options say so or say not.
+    pub fn loads_ahead(&self) -> Option<bool> {
+        self.loads_ahead
+    }
+
+    /// Whether a fetch with these options loads ahead, in a view with those.
+    pub(crate) fn loads_ahead_in(&self, view: &CallOptions) -> bool {
+        self.loads_ahead.or(view.loads_ahead).unwrap_or_default()
+    }
+
     /// The options of a write.
-    pub fn for_write(&self) -> WriteOptions {
-        self.tags.iter().fold(WriteOptions::new().policy(self.policy), WriteOptions::tag)
+    ///
+    /// # Errors
+    /// If they have one that a write cannot have.
+    pub fn for_write(&self) -> Result<WriteOptions, NameError> {
+        self.refuse_ahead()?;
+        Ok(self.tags.iter().fold(WriteOptions::new().policy(self.policy), WriteOptions::tag))
+    }
+
+    /// The times of a [`touch`](larder::View::touch).
+    ///
+    /// # Errors
+    /// If they have an option that it cannot have.
+    pub fn for_touch(&self) -> Result<Policy, NameError> {
+        self.refuse_ahead()?;
+        Ok(self.policy)
+    }
+
+    /// What is written has the option of its view: one of the call would do nothing.
+    fn refuse_ahead(&self) -> Result<(), NameError> {
+        match self.loads_ahead {
+            Some(_) => Err(NameError(
+                "refresh_ahead is an option of views and of fetches: what is written has that of its view"
+                    .to_owned(),
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -190,6 +254,34 @@ mod tests {
         for share in [-0.1, 1.1, f64::NAN] {
             let wrong = options.set_jitter(share).expect_err("no share").to_string();
             assert!(wrong.contains(&share.to_string()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn refresh_ahead_is_a_part_or_by_cost_and_no_option_of_writes() {
+        let set = |when: &str| {
+            let mut options = CallOptions::default();
+            options.set_refresh_ahead(when).map(|()| options)
+        };
+        for (when, ahead) in [
+            ("0.8", RefreshAhead::After(0.8)),
+            ("1", RefreshAhead::After(1.0)),
+            ("by_cost", RefreshAhead::ByCost(1.0)),
+            ("by_cost:2.5", RefreshAhead::ByCost(2.5)),
+            ("never", RefreshAhead::Never),
+        ] {
+            let options = set(when).expect("valid");
+            assert_eq!(options.policy, Policy::new().refresh_ahead(ahead), "{when}");
+            assert_eq!(options.loads_ahead_in(&CallOptions::default()), when != "never");
+            options.for_write().expect_err("no option of a write");
+            options.for_touch().expect_err("no option of a touch");
+        }
+        let view = set("0.8").expect("valid");
+        assert!(CallOptions::default().loads_ahead_in(&view));
+        assert!(!set("never").expect("valid").loads_ahead_in(&view));
+        for when in ["1.1", "-0.1", "NaN", "", "by_cost:", "by_cost:0", "by_cost:x", "never:1", "0.8:1"] {
+            let wrong = set(when).expect_err("out of range").to_string();
+            assert!(wrong.contains(&format!("{when:?}")), "{wrong}");
         }
     }
 

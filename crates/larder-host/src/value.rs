@@ -36,6 +36,11 @@ impl<O> HostValue<O> {
         HostValue { codec, stored, is_signed, object: OnceLock::new() }
     }
 
+    /// The same bytes without the object. Cost: none.
+    pub(crate) fn copy(&self) -> Self {
+        HostValue::new(self.codec, self.stored.clone(), self.is_signed)
+    }
+
     /// The number of the codec that wrote the bytes.
     pub fn codec(&self) -> u8 {
         self.codec

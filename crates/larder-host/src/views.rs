@@ -43,6 +43,7 @@ impl HostCache {
             );
         }
         self.claim_view(&name, ViewForm::new(&schema, number, &codec))?;
+        let own = defaults.clone();
         let view = self.view(move |cache| {
             let view = codec.view(cache, &name, (&schema, number), objects).with_policy(defaults.policy);
             let view = defaults
@@ -51,6 +52,6 @@ impl HostCache {
                 .fold(view, |view: larder::View<[u8], HostValue<O>, X>, tag| view.with_tag(tag));
             if codec.is_private() { view } else { view.with_negative(HostCodec::is_nil) }
         });
-        Ok(view?)
+        Ok(view?.with_defaults(own))
     }
 }

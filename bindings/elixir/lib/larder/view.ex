@@ -5,7 +5,7 @@ defmodule Larder.View do
   Any process can hold it. Where the process of the cache was started again, it goes on with the new one.
   """
   @enforce_keys [:cache, :name, :codec, :options, :native]
-  defstruct [:cache, :name, :codec, :options, :native]
+  defstruct [:cache, :name, :codec, :options, :native, loads_ahead: false]
 
   @opaque t :: %__MODULE__{}
 
@@ -43,8 +43,18 @@ defmodule Larder.View do
     {codec, keys} = codec(Keyword.get(own, :codec, :messagepack), Keyword.get(own, :keys))
 
     case Native.open_view(cache.native, to_string(name), schema, number, keys, call_options) do
-      :closed -> raise Larder.Closed, "the cache #{inspect(cache.name)} was closed"
-      native -> %__MODULE__{cache: cache.name, name: name, codec: codec, options: options, native: native}
+      :closed ->
+        raise Larder.Closed, "the cache #{inspect(cache.name)} was closed"
+
+      native ->
+        %__MODULE__{
+          cache: cache.name,
+          name: name,
+          codec: codec,
+          options: options,
+          native: native,
+          loads_ahead: Keyword.get(options, :refresh_ahead) not in [nil, :never, "never"]
+        }
     end
   end
 

@@ -3,7 +3,7 @@
 use super::function::finalize;
 use super::{Env, Kind, Value};
 use crate::cache::CacheHandle;
-use crate::lease::{BulkLoad, Load};
+use crate::lease::{BulkLoad, Due, Load};
 use crate::raised::{Raised, Result};
 use crate::view::View;
 use napi_sys as sys;
@@ -15,6 +15,7 @@ pub(crate) enum External {
     Cache(Rc<CacheHandle>),
     View(View),
     Load(Load),
+    Due(Due),
     BulkLoad(Box<BulkLoad>),
 }
 
@@ -71,6 +72,13 @@ impl<'s> Value<'s> {
         match self.external(env)? {
             External::Load(load) => Ok(load),
             _ => Err(Raised::fault("it is no load")),
+        }
+    }
+
+    pub(crate) fn due(self, env: Env<'s>) -> Result<&'s Due> {
+        match self.external(env)? {
+            External::Due(due) => Ok(due),
+            _ => Err(Raised::fault("it is no value that is due")),
         }
     }
 

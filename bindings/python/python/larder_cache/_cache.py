@@ -61,7 +61,8 @@ class Cache(_core.Cache):
         are shared, and the others are decoded at each hit.
 
         ``options`` are ``ttl``, ``negative_ttl`` (of ``None``), ``grace``, ``retry_after``, ``soft_timeout``, ``hard_timeout``,
-        ``jitter`` and ``tags``.
+        ``jitter``, ``tags``, and ``refresh_ahead``: a number such as ``0.8``, the part of the TTL after which a fetch loads a
+        value again that is still fresh, or ``"by_cost"``, by a chance that is the greater the longer its last load took.
         """
         if codec not in ("messagepack", "pickle"):
             raise OptionError(f"codec is {codec!r}; it must be 'messagepack' or 'pickle'")

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast, overload
 
 from . import _core
-from ._core import BulkLoad, Load, key_bytes
+from ._core import BulkLoad, Call, Load, key_bytes
 from ._errors import LarderError, RecursiveLoad
 from ._waiting import start, wait
 
@@ -86,6 +86,9 @@ class View(_core.View):
 
         It runs in this thread. With ``with_load`` it gets a :class:`Load`, which has the stale value and options of the new one.
 
+        With ``refresh_ahead``, here or in the view, the first caller that finds the value due loads it while it is fresh, and
+        gets what it has loaded; the others go on with the value. If that load fails, the caller gets the value too.
+
         >>> import larder_cache
         >>> view = larder_cache.Cache("shop", ttl="5m").view("price")
         >>> view.fetch("apple", lambda: 3)
@@ -93,12 +96,11 @@ class View(_core.View):
         >>> view.fetch("apple", lambda: 4)
         3
         """
-        if not options.get("refresh"):
-            found = self.hit(key, _MISSED)
-            if found is not _MISSED:
-                return found
+        found = self._found(key, options)
+        if found is not _MISSED and not isinstance(found, Call):
+            return found
         own = self._own(key)
-        leased = wait(self.cache, self._lease(key, options))
+        leased = wait(self.cache, self._lease(key, options) if found is _MISSED else found)
         if leased is _UNREADABLE:
             leased = wait(self.cache, self._lease(key, {**options, "refresh": True}))
         if not isinstance(leased, Load):
@@ -129,12 +131,11 @@ class View(_core.View):
 
         It runs in the task that awaits this. When that is cancelled, the next caller loads.
         """
-        if not options.get("refresh"):
-            found = self.hit(key, _MISSED)
-            if found is not _MISSED:
-                return found
+        found = self._found(key, options)
+        if found is not _MISSED and not isinstance(found, Call):
+            return found
         own = self._own(key)
-        leased = await start(self.cache, self._lease(key, options))
+        leased = await start(self.cache, self._lease(key, options) if found is _MISSED else found)
         if leased is _UNREADABLE:
             leased = await start(self.cache, self._lease(key, {**options, "refresh": True}))
         if not isinstance(leased, Load):
@@ -329,6 +330,14 @@ class View(_core.View):
             return cast(F, cached)
 
         return decorate
+
+    def _found(self, key: Any, options: dict[str, Any]) -> Any:
+        """The value in memory, ``_MISSED``, or the call that leads its load if it is due."""
+        if options.get("refresh"):
+            return _MISSED
+        if self._loads_ahead or "refresh_ahead" in options:
+            return self._hit_ahead(key, _MISSED, options)
+        return self.hit(key, _MISSED)
 
     def _own(self, key: Any) -> Loading:
         """The key as the loads of this caller know it. Raises if it is being loaded."""

@@ -58,7 +58,8 @@ module Larder
     # - +codec+: +:messagepack+, which other languages read, or +:marshal+, which needs +keys+: secrets of at least 16 bytes. The
     #   first one signs what is written; all of them are accepted.
     # - +shared+: all hits return one object, which is frozen with all that is in it. Otherwise each hit returns a new one.
-    # - +ttl+, +negative_ttl+ (of +nil+), +grace+, +retry_after+, +soft_timeout+, +hard_timeout+, +jitter+, +tags+
+    # - +ttl+, +negative_ttl+ (of +nil+), +grace+, +retry_after+, +soft_timeout+, +hard_timeout+, +jitter+, +refresh_ahead+,
+    #   +tags+: those of View
     def view(name, schema: nil, codec: :messagepack, keys: nil, shared: false, **options)
       View.open(self, name, schema: schema, codec: codec, keys: keys, shared: shared, **options)
     end

@@ -24,13 +24,18 @@ module Larder
   # The loads that blocks of this fiber are in: pairs of what is loaded, and the load.
   module Loads # :nodoc:
     class << self
-      # Raises if a block of this fiber is loading this key: it would wait for itself.
-      def check(view, key)
+      # Whether a block of this fiber is loading this key.
+      def leads?(view, key)
         loads = Thread.current[:larder_loads]
-        return if loads.nil? || loads.empty?
+        return false if loads.nil? || loads.empty?
 
         own = own(view, key)
-        return if loads.none? { |loaded, load| loaded == own && load._leads? }
+        loads.any? { |loaded, load| loaded == own && load._leads? }
+      end
+
+      # Raises if a block of this fiber is loading this key: it would wait for itself.
+      def check(view, key)
+        return unless leads?(view, key)
 
         raise RecursiveLoad, "the block for key #{key.inspect} of view #{view.name.inspect} fetches that key: it would " \
                              "wait for itself"

@@ -6,11 +6,12 @@ module Larder
   # Values of one kind. Cache#view makes it.
   #
   # Options of calls are +ttl+, +negative_ttl+, +grace+, +retry_after+, +soft_timeout+, +hard_timeout+, +jitter+ and +tags+, and of
-  # fetches +refresh+ too.
+  # fetches +refresh+ and +refresh_ahead+ too: a number such as +0.8+, the part of the TTL after which a value that is still fresh is
+  # loaded again, or <tt>:by_cost</tt>, by a chance that is the greater the longer its last load took.
   class View
     private_class_method :_open
     private :_read, :_read_multi, :_load, :_bulk_load, :_write, :_write_multi, :_add, :_delete_multi, :_expire, :_take,
-            :_touch, :_increment
+            :_touch, :_increment, :_loads_ahead?
 
     # The cache whose values these are.
     attr_reader :cache
@@ -98,8 +99,11 @@ module Larder
     #   prices.fetch("apple", ttl: 60) { |load| load.tag("fruit"); 3 }
     #
     # The block runs in the caller. It gets a Load.
+    #
+    # With +refresh_ahead+, here or of the view, the first caller that finds the value due loads it while it is fresh, and gets what
+    # it has loaded; the others go on with the value. If that load fails, the caller gets the value too.
     def fetch(key, **options)
-      unless options[:refresh]
+      unless options[:refresh] || (loads_ahead?(options) && !Loads.leads?(self, key))
         found = hit(key, MISSED)
         return found unless MISSED.equal?(found)
       end
@@ -214,6 +218,11 @@ module Larder
     end
 
     private
+
+    # Whether a fetch with these options loads a value again that is due.
+    def loads_ahead?(options)
+      options.key?(:refresh_ahead) || _loads_ahead?
+    end
 
     # The values that are there.
     def by_key(keys, values)

@@ -1,5 +1,6 @@
 //! The promises of the crate, over real servers and in processes that fork.
 
+mod ahead;
 mod calls;
 mod corpus;
 mod forks;

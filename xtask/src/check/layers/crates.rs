@@ -65,8 +65,9 @@ pub(super) const CRATES: &[CrateLayers] = &[
         layers: &[
             ("basics", &["counters", "keys", "names", "process", "profile", "signature", "wait"]),
             ("values", &["logs", "options", "value"]),
+            ("loads", &["load"]),
             ("codec", &["codec"]),
-            ("forms", &["calls", "schemas"]),
+            ("forms", &["ahead", "calls", "schemas"]),
             ("handles", &["cache", "completions"]),
             ("errors", &["errors"]),
             ("views", &["views"]),
