@@ -57,7 +57,11 @@ defmodule EndsTest do
           fn -> Larder.fetch(view, "there", fn -> 1 end) end,
           fn -> Larder.fetch_multi(view, ["there"], fn _ -> [] end) end,
           fn -> Larder.write(view, "there", 1) end,
+          fn -> Larder.increment(view, "there") end,
           fn -> Larder.stats(name) end,
+          fn -> Larder.coherence(name) end,
+          fn -> Larder.set_enabled(name, false) end,
+          fn -> Larder.drain(name) end,
           fn -> Larder.clear(name) end,
           fn -> Larder.view(name, "v") end
         ] do

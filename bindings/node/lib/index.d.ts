@@ -223,7 +223,10 @@ export class Cache {
   deleteMatched (pattern: string): Promise<number>
   /** Waits until Redis has confirmed every invalidation of this process. Returns how many are pending still. */
   drain (limit?: Time): Promise<number>
-  /** Waits as `drain` does, and ends the cache when no other thread has it. Returns how many invalidations are lost. */
+  /**
+   * Waits as `drain` does, and ends the cache when no other thread has it. Later calls are a `CacheClosed`, but for another `close`,
+   * which does nothing. Returns how many invalidations are lost.
+   */
   close (limit?: Time): Promise<number>
   /** Turns the cache off or on: off, every fetch loads. */
   setEnabled (enabled: boolean): void

@@ -74,10 +74,6 @@ impl CacheHandle {
         Ok(&self.shared.host)
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.get()
-    }
-
     fn cache(&self) -> Result<&larder::Cache> {
         Ok(self.host()?.cache()?)
     }

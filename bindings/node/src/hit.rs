@@ -54,8 +54,8 @@ impl Hit {
 
     #[inline]
     fn find_bytes<'s>(&self, env: Env<'s>, key: &[u8]) -> Result<Value<'s>> {
-        if !self.cache.is_closed()
-            && let Some(found) = self.view.get()?.hit(key)
+        self.cache.host()?;
+        if let Some(found) = self.view.get()?.hit(key)
             && let Some(value) = self.encoding.value(env, &self.dropped, &found, key)?
         {
             return Ok(value);

@@ -209,12 +209,35 @@ test('a closed cache says so', async () => {
   await view.set('k', 1)
   assert.equal(await cache.close(), 0)
   assert.equal(await cache.close(), 0)
-  assert.equal(view.hit('k'), undefined)
-  for (const call of [() => view.get('k'), () => view.set('k', 1), () => view.fetch('k', () => 1), () => cache.clear()]) {
-    await assert.rejects(call(), CacheClosed)
-  }
-  assert.throws(() => cache.stats(), CacheClosed)
+  await isClosed(cache, view)
 })
+
+test('a cache that is closed before its first call does not start', async () => {
+  const cache = new Cache('closed early', { ttl: '5m' })
+  const view = cache.view('v')
+  assert.equal(await cache.close(), 0)
+  await isClosed(cache, view)
+})
+
+/** Each call says so. */
+async function isClosed (cache, view) {
+  const promises = [
+    () => view.get('k'),
+    () => view.getMany(['k']),
+    () => view.set('k', 1),
+    () => view.fetch('k', () => 1),
+    () => view.fetchMany(['k'], () => []),
+    () => view.increment('k'),
+    () => view.delete('k'),
+    () => cache.invalidateTags(['t']),
+    () => cache.clear(),
+    () => cache.drain()
+  ]
+  for (const call of promises) await assert.rejects(call(), CacheClosed, String(call))
+  const direct = [() => view.hit('k'), () => cache.view('other'), () => cache.stats(), () => cache.coherence(), () => cache.setEnabled(false)]
+  for (const call of direct) assert.throws(call, CacheClosed, String(call))
+  assert.equal(await cache.close(), 0)
+}
 
 test('caches with the same options are one', async () => {
   const [one, two] = [{ ttl: '5m', grace: 0 }, { grace: 0, ttl: '5m' }].map((options) => new Cache('same', options))

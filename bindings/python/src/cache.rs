@@ -45,6 +45,12 @@ impl Cache {
         &self.namespace
     }
 
+    /// Whether it was closed: it does not start again.
+    #[getter]
+    fn _is_closed(&self) -> bool {
+        self.host.is_closed()
+    }
+
     fn _invalidate_tags(&self, tags: Vec<String>, soft: bool) -> PyResult<Call> {
         let (cache, how) =
             (self.cache()?.clone(), if soft { Invalidation::Soft } else { Invalidation::Hard });
@@ -77,7 +83,7 @@ impl Cache {
         py.detach(|| self.host.drain(limit)).map_err(|error| LarderError::new_err(error.to_string()))
     }
 
-    /// Ends the cache of this process and its threads. Returns the number of invalidations that are lost.
+    /// Ends the cache of this process and its threads: later calls raise `CacheClosed`. Returns the number of invalidations that are lost.
     #[pyo3(signature = (limit = None))]
     fn close(&self, py: Python<'_>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         let limit = match limit {

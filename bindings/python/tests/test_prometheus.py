@@ -34,6 +34,14 @@ def test_registry_has_the_figures_of_tiers_and_coherence(make_cache, namespace):
     assert not any(name.startswith("larder_coherent") for name in samples(alone))
 
 
+def test_closed_cache_has_no_figures(make_cache, memory):
+    closed = make_cache()
+    closed.close()
+    registry = CollectorRegistry()
+    registry.register(Collector(closed, memory))
+    assert sum(name.startswith("larder_tier_entries{") for name in samples(registry)) == 1
+
+
 def test_names_are_those_of_the_metrics_of_rust():
     """The page of a program in Rust has the same families, so one board shows all languages."""
     from pathlib import Path

@@ -3,6 +3,8 @@
 import asyncio
 import datetime
 import inspect
+import os
+import threading
 
 import pytest
 
@@ -294,8 +296,41 @@ def test_closed_cache_says_so(make_cache):
     view = cache.view("value")
     view.set("k", 1)
     assert cache.close() == 0
-    assert view.hit("k") is None
-    for closed in (lambda: view.set("k", 1), lambda: view.fetch("k", lambda: 1), lambda: view.delete("k")):
-        with pytest.raises(larder_cache.CacheClosed):
-            closed()
+    assert_closed(cache, view)
+
+
+def test_cache_that_is_closed_before_its_first_call_does_not_start(make_cache):
+    cache = make_cache()
+    view = cache.view("value")
+    threads = threading.active_count(), len(os.listdir("/proc/self/task"))
+    assert cache.close() == 0
+    assert_closed(cache, view)
+    assert (threading.active_count(), len(os.listdir("/proc/self/task"))) == threads
+
+
+def assert_closed(cache, view):
+    """Each call says so, and starts nothing."""
+    calls = {
+        "hit": lambda: view.hit("k"),
+        "get": lambda: view.get("k"),
+        "fetch": lambda: view.fetch("k", lambda: 1),
+        "afetch": lambda: asyncio.run(view.afetch("k", lambda: 1)),
+        "fetch_many": lambda: view.fetch_many(["k"], dict.fromkeys),
+        "set": lambda: view.set("k", 1),
+        "incr": lambda: view.incr("k", initial=1),
+        "delete": lambda: view.delete("k"),
+        "view": lambda: cache.view("other"),
+        "tags": lambda: cache.invalidate_tags(["t"]),
+        "clear": cache.clear,
+        "drain": cache.drain,
+        "stats": cache.stats,
+        "coherence": cache.coherence,
+        "set_enabled": lambda: cache.set_enabled(False),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+        except larder_cache.CacheClosed:
+            continue
+        pytest.fail(f"{name} does not raise CacheClosed")
     assert cache.close() == 0

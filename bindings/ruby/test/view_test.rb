@@ -321,10 +321,36 @@ class ViewTest < LarderTest
     view = cache.view("value")
     view.write("k", 1)
     assert_equal 0, cache.close
-    assert_nil view.hit("k")
-    [-> { view.write("k", 1) }, -> { view.fetch("k") { 1 } }, -> { view.delete("k") }, -> { cache.clear }].each do |closed|
-      assert_raises(Larder::CacheClosed, &closed)
-    end
+    assert_closed cache, view
+  end
+
+  def test_cache_that_is_closed_before_its_first_call_does_not_start
+    cache = make_cache
+    view = cache.view("value")
+    threads = Dir.children("/proc/self/task").length
+    assert_equal 0, cache.close
+    assert_closed cache, view
+    assert_equal threads, Dir.children("/proc/self/task").length
+  end
+
+  # Each call says so, and starts nothing.
+  def assert_closed(cache, view)
+    {
+      hit: -> { view.hit("k") },
+      read: -> { view.read("k") },
+      fetch: -> { view.fetch("k") { 1 } },
+      fetch_multi: -> { view.fetch_multi("k") { {} } },
+      write: -> { view.write("k", 1) },
+      increment: -> { view.increment("k", initial: 1) },
+      delete: -> { view.delete("k") },
+      view: -> { cache.view("other") },
+      tags: -> { cache.invalidate_tags("t") },
+      clear: -> { cache.clear },
+      drain: -> { cache.drain },
+      stats: -> { cache.stats },
+      coherence: -> { cache.coherence },
+      enabled: -> { cache.enabled = false }
+    }.each { |name, call| assert_raises(Larder::CacheClosed, name.to_s, &call) }
     assert_equal 0, cache.close
   end
 end

@@ -8,7 +8,7 @@ use crate::wait::{WAIT_SLICE, WaitError, wait};
 use larder::{BuildError, Builder, Cache, View};
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -25,6 +25,9 @@ pub enum StartError {
     /// The options are wrong.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// The cache was closed ([`HostCache::close`]). It does not start again.
+    #[error("the cache was closed")]
+    Closed,
     /// The system gave the runtime no threads or files.
     #[error("cannot start the threads of larder: {0}")]
     Runtime(#[source] std::io::Error),
@@ -66,6 +69,8 @@ struct State {
     running: PerProcess<Running>,
     forms: ViewForms,
     max_value_bytes: usize,
+    /// Of all handles, and of the children that are forked afterwards.
+    is_closed: AtomicBool,
 }
 
 /// A cache and its runtime, in one process.
@@ -119,6 +124,7 @@ impl HostCache {
             running: PerProcess::new(),
             forms: ViewForms::default(),
             max_value_bytes,
+            is_closed: AtomicBool::new(false),
         };
         Ok(HostCache { state: Arc::new(state) })
     }
@@ -131,7 +137,7 @@ impl HostCache {
     /// The cache of this process, which starts it.
     ///
     /// # Errors
-    /// If the threads cannot be started. The next call tries it again.
+    /// [`StartError::Closed`], or if the threads cannot be started: the next call tries that again.
     pub fn cache(&self) -> Result<&Cache, StartError> {
         Ok(&self.running()?.cache)
     }
@@ -212,13 +218,19 @@ impl HostCache {
     /// [`WAIT_SLICE`]. Returns how many invalidations are still pending: they are lost. The thread must not have the lock of an
     /// interpreter.
     ///
-    /// Calls for which threads [wait](HostCache::wait) end, and later calls are errors that say so. Where the cache was not
-    /// started this does nothing.
+    /// Calls for which threads [wait](HostCache::wait) end, and later calls of whatever kind are errors that say so
+    /// ([`StartError::Closed`]), also where the cache was not started, and in children that are forked afterwards. To close it again
+    /// does nothing.
     ///
     /// # Errors
     /// [`WaitError::InRuntime`].
     pub fn close(&self, limit: Duration) -> Result<usize, WaitError<Infallible>> {
-        let Some(running) = self.state.running.get() else { return Ok(0) };
+        if Handle::try_current().is_ok() {
+            return Err(WaitError::InRuntime);
+        }
+        self.state.is_closed.store(true, Ordering::Release);
+        // A call that starts the cache at this moment has done so afterwards.
+        let Ok(running) = self.state.running.get_or_make(|| Err(())) else { return Ok(0) };
         let pending = wait(running.cache.shutdown(limit), None, || Ok(()))?;
         let threads = running.threads.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(threads) = threads {
@@ -229,7 +241,22 @@ impl HostCache {
     }
 
     fn running(&self) -> Result<&Running, StartError> {
-        self.state.running.get_or_make(|| Running::start((self.state.options)()?))
+        self.check_open()?;
+        self.state.running.get_or_make(|| {
+            self.check_open()?;
+            Running::start((self.state.options)()?)
+        })
+    }
+
+    /// Whether it was closed ([`HostCache::close`]).
+    pub fn is_closed(&self) -> bool {
+        self.check_open().is_err()
+    }
+
+    /// Cost: a load of memory.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<(), StartError> {
+        if self.state.is_closed.load(Ordering::Acquire) { Err(StartError::Closed) } else { Ok(()) }
     }
 }
 
@@ -298,6 +325,7 @@ impl<O: Send + Sync + 'static, X> HostView<O, X> {
     /// As [`HostCache::cache`].
     #[inline]
     pub fn get(&self) -> Result<&View<[u8], HostValue<O>, X>, StartError> {
+        self.cache.check_open()?;
         match self.view.get() {
             Some(view) => Ok(view),
             None => self.view.get_or_make(|| Ok((self.make)(self.cache.cache()?))),

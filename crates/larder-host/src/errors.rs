@@ -88,6 +88,7 @@ impl From<StartError> for HostError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Build(error) => error.into(),
+            StartError::Closed => HostError::new(ErrorClass::Closed, error),
             other => HostError::new(ErrorClass::Other, other),
         }
     }

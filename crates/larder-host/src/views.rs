@@ -27,7 +27,7 @@ impl HostCache {
     /// Opens a view. Values of nothing have the `negative_ttl`, if the codec is one that every language reads.
     ///
     /// # Errors
-    /// Of class [`Option`](crate::ErrorClass::Option), if a name is wrong, or the name has another schema or codec already, or a
+    /// Of class [`Closed`](crate::ErrorClass::Closed) after [`HostCache::close`]; of class [`Option`](crate::ErrorClass::Option), if a name is wrong, or the name has another schema or codec already, or a
     /// private view has a `negative_ttl`.
     pub fn open_view<O, X>(&self, options: ViewOptions) -> Result<HostView<O, X>, HostError>
     where
@@ -35,6 +35,7 @@ impl HostCache {
         X: Send + Sync + 'static,
     {
         let ViewOptions { name, schema: (schema, number), codec, objects, defaults } = options;
+        self.check_open()?;
         check_view_name(&name)?;
         check_schema_name(&schema)?;
         if codec.is_private() && defaults.has_negative_ttl {

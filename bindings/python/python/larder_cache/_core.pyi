@@ -22,7 +22,8 @@ class Cache:
 
     def __new__(cls, namespace: str, options: list[tuple[str, str]]) -> Any: ...
     def close(self, limit: Time | None = None) -> int:
-        """Ends the cache of this process and its threads. Returns the number of invalidations that are lost."""
+        """Ends the cache of this process and its threads: later calls raise ``CacheClosed``, but for another ``close``, which does
+        nothing. Returns the number of invalidations that are lost."""
 
     def set_enabled(self, enabled: bool) -> None:
         """Turns the cache off or on. While it is off, every fetch loads, and writes only invalidate."""
@@ -34,6 +35,8 @@ class Cache:
     def stats(self) -> dict[str, Any]:
         """The counters of this process, of its memory and of its requests to Redis."""
 
+    @property
+    def _is_closed(self) -> bool: ...
     def _invalidate_tags(self, tags: list[str], soft: bool) -> Call: ...
     def _clear(self) -> Call: ...
     def _delete_matched(self, pattern: str) -> Call: ...

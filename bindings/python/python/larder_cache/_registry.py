@@ -27,11 +27,12 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def cache_of(namespace: str, options: Mapping[str, Any]) -> Cache:
-    """The one cache of this process with these options, for all threads and backends."""
+    """The one cache of this process with these options, for all threads and backends. One that was closed stays closed: backends
+    that are made later get another one."""
     pairs = sorted((name, _text(name, value)) for name, value in options.items() if value is not None)
     key = (namespace, tuple(pairs))
     with _lock:
         cache = _caches.get(key)
-        if cache is None:
+        if cache is None or cache._is_closed:
             cache = _caches[key] = Cache(namespace, **options)
         return cache

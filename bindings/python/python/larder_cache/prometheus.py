@@ -10,12 +10,14 @@ Each process has its own figures: one that forks workers collects those of each 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ._cache import Cache
+from ._errors import CacheClosed
 
 #: The totals of a cache: the name, the member of `stats()`, and what it counts.
 _TOTALS = [
@@ -36,8 +38,11 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of now. A cache that no call has needed yet is started."""
-        caches = [(cache.namespace, cache.stats(), cache.coherence()) for cache in self._caches]
+        """The figures of now. A cache that no call has needed yet is started, and one that is closed has none."""
+        caches = []
+        for cache in self._caches:
+            with contextlib.suppress(CacheClosed):
+                caches.append((cache.namespace, cache.stats(), cache.coherence()))
         yield from _tiers([(part, stats) for part, stats, _ in caches])
         for name, member, text in _TOTALS:
             total = CounterMetricFamily(f"larder_{name}", text, labels=["part"])

@@ -89,7 +89,8 @@ module Larder
       _drain(limit)
     end
 
-    # Ends the cache of this process and its threads. Returns the number of invalidations that are lost.
+    # Ends the cache of this process and its threads: later calls raise CacheClosed, but for another +close+, which does nothing.
+    # Returns the number of invalidations that are lost.
     def close(limit = DRAIN_LIMIT)
       # A thread for itself: the fibers of a scheduler go on.
       return Thread.new { _close(limit) }.value if Fiber.current_scheduler

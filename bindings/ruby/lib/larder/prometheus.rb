@@ -71,9 +71,14 @@ module Larder
     }.freeze
     private_constant :OUTCOMES, :Figures, :Family, :FAMILIES
 
-    # The figures of these caches. The label +part+ is the namespace of each. A cache that no call has needed yet is started.
+    # The figures of these caches. The label +part+ is the namespace of each. A cache that no call has needed yet is started, and one
+    # that is closed has none.
     def self.text(*caches)
-      figures = caches.map { |cache| Figures.new(cache.namespace, cache.stats, cache.coherence) }
+      figures = caches.filter_map do |cache|
+        Figures.new(cache.namespace, cache.stats, cache.coherence)
+      rescue CacheClosed
+        nil
+      end
       FAMILIES.flat_map do |name, family|
         samples = figures.flat_map do |of_cache|
           family.samples.call(of_cache).map do |labels, value|

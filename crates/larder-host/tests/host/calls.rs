@@ -2,7 +2,10 @@
 
 use crate::{Raised, TEXT, Texts, blocked, cache, texts};
 use larder::{CacheError, FetchError, Leased, LoadLease, Policy};
-use larder_host::{Completions, HostCodec, HostValue, Objects, Outcome, WAIT_SLICE, WaitError, wait};
+use larder_host::{
+    Completions, ErrorClass, HostCodec, HostError, HostValue, Objects, Outcome, StartError, WAIT_SLICE,
+    WaitError, wait,
+};
 use larder_testkit::{Deadline, RedisServer, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +94,6 @@ fn threads_have_names_and_end_with_the_cache() {
     let Some(server) = RedisServer::start() else { return };
     for cache in [cache(None), cache(Some(server.url()))] {
         let _deadline = Deadline::start();
-        assert_eq!(cache.close(Duration::from_secs(60)), Ok(0), "it was not started");
         let view = texts(&cache);
         let runtime = cache.runtime().expect("starts").clone();
         let name = runtime.spawn(async { std::thread::current().name().map(str::to_owned) });
@@ -100,12 +102,12 @@ fn threads_have_names_and_end_with_the_cache() {
         let reach = blocked(view.get().expect("started").write(b"k", value())).expect("valid");
         assert!(reach.is_everywhere());
 
-        let began = Instant::now();
+        let (began, native) = (Instant::now(), view.get().expect("started").clone());
         assert_eq!(cache.close(Duration::from_secs(60)), Ok(0));
         assert!(began.elapsed() < Duration::from_secs(30), "nothing is pending");
-        let written = blocked(view.get().expect("started").write(b"k", value()));
+        let written = blocked(native.write(b"k", value()));
         assert!(matches!(written, Err(CacheError::ShutDown)), "{written:?}");
-        assert!(view.get().expect("started").hit(b"k").is_none());
+        assert!(native.hit(b"k").is_none());
         assert!(blocked(runtime.spawn(async {})).is_err(), "no thread is left to run it");
         assert_eq!(cache.close(Duration::from_secs(60)), Ok(0), "once more");
     }
@@ -141,12 +143,31 @@ fn call_that_waits_while_the_cache_is_closed_ends() {
 }
 
 #[test]
+fn closed_cache_does_not_start_again() {
+    for was_started in [false, true] {
+        let cache = cache(None);
+        let view = texts(&cache);
+        if was_started {
+            cache.cache().expect("starts");
+        }
+        assert_eq!((cache.close(Duration::ZERO), cache.close(Duration::ZERO)), (Ok(0), Ok(0)));
+        assert!(matches!(cache.cache(), Err(StartError::Closed)));
+        assert!(matches!(cache.runtime(), Err(StartError::Closed)));
+        assert!(matches!(view.get(), Err(StartError::Closed)));
+        assert_eq!(HostError::from(StartError::Closed).class, ErrorClass::Closed);
+        assert_eq!(format!("{cache:?}").contains("running: None"), !was_started, "{cache:?}");
+        assert_eq!(cache.drain(Duration::ZERO), Ok(0), "at the exit nobody asks");
+    }
+}
+
+#[test]
 fn close_in_a_runtime_is_refused() {
     let cache = cache(None);
     let runtime = cache.runtime().expect("starts").clone();
     let closing = cache.clone();
     let closed = runtime.spawn(async move { closing.close(Duration::from_secs(1)) });
     assert_eq!(blocked(closed).expect("no panic"), Err(WaitError::InRuntime));
+    assert!(cache.cache().is_ok(), "it goes on");
     // A handle that is dropped last on a thread of its own runtime does not wait for that.
     let dropping = blocked(runtime.spawn(async move { drop(cache) }));
     assert!(dropping.is_ok_and(|()| true));
