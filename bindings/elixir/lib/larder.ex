@@ -16,7 +16,7 @@ defmodule Larder do
   while that is away. Reads and mutations that can do without Redis do so.
   """
 
-  alias Larder.{Cache, Call, Loaded, Loading, Native, View}
+  alias Larder.{Cache, Call, Loaded, Loading, Native, Updating, View}
 
   @typedoc "A binary, an integer of 64 bits, an atom other than `nil`, or a tuple of them that is not empty."
   @type key :: binary() | integer() | atom() | tuple()
@@ -215,6 +215,22 @@ defmodule Larder do
       sum -> sum
     end
   end
+
+  @doc """
+  Replaces or removes a value by what `fun` makes of it, in one step. Returns the value that is there then.
+
+      Larder.update(stock, "apple", fn
+        {:ok, count} when count > 0 -> {:ok, count - 1}
+        _ -> :keep
+      end)
+
+  `fun` gets `{:ok, value}` or `:miss`, and returns `{:ok, value}`, `:keep` or `:remove`. It runs in this process, and is called again if
+  another writer comes first: it must be short, have no effects of its own, and not update that key. A value keeps the times and tags of
+  the one that it replaces, or has those of the options, if there are any.
+  """
+  @spec update(View.t(), key(), [write_option()], ({:ok, value()} | :miss -> {:ok, value()} | :keep | :remove)) ::
+          {:ok, value()} | :miss
+  def update(%View{} = view, key, options \\ [], fun) when is_function(fun, 1), do: Updating.update(view, key, options, fun)
 
   @doc "Gives a value another lifetime. Returns whether there was one."
   @spec touch(View.t(), key(), [{:ttl | :grace, time()}]) :: boolean()

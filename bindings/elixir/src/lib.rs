@@ -20,6 +20,7 @@ mod log;
 mod object;
 mod options;
 mod raised;
+mod update;
 mod view;
 
 use erl::nif::{On, nif};
@@ -53,6 +54,11 @@ static FUNCTIONS: &[Nif] = &[
     nif!(c"touch", 4, On::Scheduler, crate::view::touch),
     nif!(c"ttl", 3, On::Scheduler, crate::view::ttl),
     nif!(c"increment", 6, On::Scheduler, crate::view::increment),
+    nif!(c"update", 4, On::Scheduler, crate::update::begin),
+    nif!(c"put", 3, On::Scheduler, crate::update::put),
+    nif!(c"keep_value", 2, On::Scheduler, crate::update::keep),
+    nif!(c"remove", 2, On::Scheduler, crate::update::remove),
+    nif!(c"leave", 1, On::Scheduler, crate::update::leave),
     nif!(c"lease", 4, On::Scheduler, crate::lease::lease),
     nif!(c"stale", 1, On::Scheduler, crate::lease::stale),
     nif!(c"complete", 4, On::Scheduler, crate::lease::complete),
@@ -69,5 +75,6 @@ fn open_resources(env: Env<'_>) -> bool {
         && open::<view::ViewResource>(env)
         && open::<lease::Load>(env)
         && open::<lease::BulkLoad>(env)
+        && open::<update::Update>(env)
         && call::open_resource(env)
 }

@@ -9,10 +9,10 @@ use crate::key::{bytes_of, keys_of};
 use crate::object::{Encoding, Room, Stored};
 use crate::options::{call_options, integer, text};
 use crate::raised::{Failure, Raised, Result};
-use larder::{CacheError, Fetched, Removal};
+use larder::{CacheError, Fetched, Removal, WriteOptions};
 use larder_host::{
-    CallOptions, HostCodec, HostView, PrivateFormat, SignedView, Signer, Sum, ViewOptions, increment as increment_by,
-    write_many,
+    CallOptions, HostCodec, HostError, HostView, PrivateFormat, SignedView, Signer, Sum, UpdateStep,
+    ViewOptions, increment as increment_by, write_many,
 };
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -33,6 +33,17 @@ impl View {
     #[inline]
     pub(crate) fn native(&self) -> Result<&NativeView> {
         Ok(self.view.get()?)
+    }
+
+    /// Begins an update.
+    pub(crate) fn update(
+        &self,
+        key: Vec<u8>,
+        options: Option<WriteOptions>,
+    ) -> Result<
+        impl Future<Output = std::result::Result<UpdateStep<SavedTerm, Failure>, HostError>> + Send + use<>,
+    > {
+        Ok(self.view.update(key, options)?)
     }
 
     /// Whether a fetch with these options loads a value again that is due.

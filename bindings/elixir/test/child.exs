@@ -29,7 +29,7 @@ defmodule Child do
     end
   end
 
-  defp receive_line(verb, id, words) when verb in ["loaded", "raise"], do: tell(id, {verb, parts(words)})
+  defp receive_line(verb, id, words) when verb in ["loaded", "updated", "raise"], do: tell(id, {verb, parts(words)})
 
   defp receive_line("cancel", id, _) do
     for {_, pid} <- :ets.lookup(__MODULE__, id), do: Process.exit(pid, :kill)
@@ -105,6 +105,21 @@ defmodule Child do
   defp call("fetch_many", id, keys, options) do
     keys = Enum.map(keys, &text/1)
     words_of(keys, Larder.fetch_multi(view(), keys, options, fn wanted -> load(id, wanted, &pairs/1) end))
+  end
+
+  defp call("update", id, [key], options) do
+    ask = fn found ->
+      say(["updating", id, word_of(found)])
+
+      receive do
+        {"raise", {[message], _}} -> raise LoaderError, text(message)
+        {"updated", {_, [keep: true]}} -> :keep
+        {"updated", {["-"], _}} -> :remove
+        {"updated", {[word], _}} -> {:ok, value_of(word)}
+      end
+    end
+
+    [word_of(Larder.update(view(), text(key), options, ask))]
   end
 
   defp call("write", _, [key, value], options), do: [known(Larder.write(view(), text(key), value_of(value), options))]

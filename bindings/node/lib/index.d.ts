@@ -94,8 +94,11 @@ export interface Load<V> {
 
 export type BulkLoad = Pick<Load<never>, 'signal' | 'ttl' | 'tag' | 'noStore'>
 
-/** What a loader returns that has found the stale value unchanged. */
+/** What a loader returns that has found the stale value unchanged, and the function of an update that leaves the value as it is. */
 export const KEEP: unique symbol
+
+/** What the function of an update returns to remove the value. */
+export const REMOVE: unique symbol
 
 export type Loader<V> = (load: Load<V>) => V | typeof KEEP | Promise<V | typeof KEEP>
 
@@ -134,6 +137,16 @@ export class View<V = Storable, K extends Key = Key> {
   add (key: K, value: V, options?: Policy): Promise<boolean>
   /** Adds to a whole number in one step. Without a value it stores `initial`, or returns `undefined` if there is none. */
   increment (key: K, by?: number | bigint, options?: Policy & { initial?: number | bigint }): Promise<number | bigint | undefined>
+  /**
+   * Replaces or removes a value by what a function makes of it, in one step: of concurrent updates in all processes none is lost. Returns
+   * the value that is there then. The function is called again if another writer comes first: it must be short, have no effects of its
+   * own, and not update that key. A value keeps the times and tags of the one that it replaces, or has those of `options`, if there are any.
+   */
+  update (
+    key: K,
+    make: (value: V | undefined) => V | typeof KEEP | typeof REMOVE | Promise<V | typeof KEEP | typeof REMOVE>,
+    options?: Policy
+  ): Promise<V | undefined>
   /** Gives a value another time to live. Returns whether there was one. */
   touch (key: K, options?: Policy): Promise<boolean>
   /** The milliseconds for which a value is fresh. */

@@ -3,7 +3,7 @@
 
 const { Cache } = require('./cache.js')
 const { View } = require('./view.js')
-const { KEEP } = require('./load.js')
+const { KEEP, REMOVE } = require('./load.js')
 const { onLog } = require('./logs.js')
 const {
   CacheClosed,
@@ -22,6 +22,7 @@ module.exports = {
   Cache,
   View,
   KEEP,
+  REMOVE,
   onLog,
   CacheClosed,
   Contended,

@@ -3,8 +3,14 @@
 
 const native = require('./native.js')
 
-/** What a loader returns that has found the stale value unchanged: it is fresh again. */
+/**
+ * What a loader returns that has found the stale value unchanged: it is fresh again. From the function of an update: the value stays as
+ * it is.
+ */
 const KEEP = Symbol('larder.KEEP')
+
+/** What the function of an update returns to remove the value. */
+const REMOVE = Symbol('larder.REMOVE')
 
 class Options {
   #handle
@@ -49,4 +55,4 @@ class Load extends Options {
 /** For several keys: the options are those of each value. */
 class BulkLoad extends Options {}
 
-module.exports = { BulkLoad, KEEP, Load }
+module.exports = { BulkLoad, KEEP, Load, REMOVE }

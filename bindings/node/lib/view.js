@@ -6,7 +6,7 @@ const { isExternal } = require('node:util').types
 const native = require('./native.js')
 const { CacheClosed, LarderError, RecursiveLoad } = require('./errors.js')
 const { log } = require('./logs.js')
-const { BulkLoad, KEEP, Load } = require('./load.js')
+const { BulkLoad, KEEP, Load, REMOVE } = require('./load.js')
 
 /** The loaders around the present caller: lists of keys, each of which ends with its loader. */
 const leading = new AsyncLocalStorage()
@@ -142,6 +142,22 @@ class View {
     const sum = await native.increment(this.#handle, key, by, initial, options)
     if (sum === false) throw new LarderError(`the value of key ${show(key)} is no whole number, or the sum has more than 64 bits`)
     return sum
+  }
+
+  async update (key, make, options) {
+    let step = await native.update(this.#handle, key, options)
+    while (isExternal(step)) {
+      let made
+      try {
+        made = await make(native.updated(this.#handle, step))
+      } catch (error) {
+        native.leave(step)
+        throw error
+      }
+      const verb = made === KEEP ? 'keep' : made === REMOVE ? 'remove' : 'put'
+      step = await native.decide(this.#handle, step, verb, verb === 'put' ? made : null)
+    }
+    return step
   }
 
   async touch (key, options) {

@@ -19,6 +19,7 @@ mod lease;
 mod object;
 mod options;
 mod raised;
+mod update;
 mod view;
 
 use environment::Environment;
@@ -55,6 +56,10 @@ static FUNCTIONS: &[Function] = &[
     Function { name: "touch", call: view::touch },
     Function { name: "ttl", call: view::ttl },
     Function { name: "increment", call: view::increment },
+    Function { name: "update", call: update::begin },
+    Function { name: "updated", call: update::value },
+    Function { name: "decide", call: update::decide },
+    Function { name: "leave", call: update::leave },
     Function { name: "lease", call: lease::lease },
     Function { name: "hitAhead", call: lease::hit_ahead },
     Function { name: "dueValue", call: lease::due_value },

@@ -6,7 +6,7 @@
 
 const { createInterface } = require('node:readline')
 const { Worker, isMainThread, parentPort } = require('node:worker_threads')
-const { Cache, KEEP, LoadFailed, LoadTimeout } = require('larder-cache')
+const { Cache, KEEP, LoadFailed, LoadTimeout, REMOVE } = require('larder-cache')
 
 /** The names of larder's options in JavaScript. */
 const camel = (name) => name.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase())
@@ -50,6 +50,8 @@ class Node {
   #numbers
   /** Of each loader that runs: what ends it. */
   #loading = new Map()
+  /** What ends the function of an update whose caller leaves. */
+  #updating = new Map()
   /** Of each call under way: what cancels it. */
   #calls = new Map()
 
@@ -59,8 +61,12 @@ class Node {
 
   async receive (line) {
     const [word, id, ...rest] = line.split(' ')
-    if (word === 'loaded' || word === 'raise') return this.#loading.get(id)?.(word, rest)
-    if (word === 'cancel') return this.#calls.get(id)?.abort()
+    if (word === 'loaded' || word === 'updated' || word === 'raise') return this.#loading.get(id)?.(word, rest)
+    if (word === 'cancel') {
+      // An update has no signal: its function ends it.
+      this.#updating.get(id)?.(new Error('the caller has left'))
+      return this.#calls.get(id)?.abort()
+    }
     const [words, options] = parts(rest)
     const controller = new AbortController()
     this.#calls.set(id, controller)
@@ -97,6 +103,21 @@ class Node {
         resolve(keep ? KEEP : end(words))
       })
       this.#say(['loading', id, ...keys.map(written)].join(' '))
+    })
+  }
+
+  /** The function of an update: the test has it, and is told what it gets. */
+  #function (id) {
+    return (value) => new Promise((resolve, reject) => {
+      this.#updating.set(id, reject)
+      this.#loading.set(id, (word, rest) => {
+        this.#loading.delete(id)
+        this.#updating.delete(id)
+        if (word === 'raise') return reject(Object.assign(new Error(text(rest[0])), { isOfTest: true }))
+        const [[made], { keep }] = parts(rest)
+        resolve(keep ? KEEP : made === '-' ? REMOVE : valueOf(made))
+      })
+      this.#say(`updating ${id} ${wordOf(value)}`)
     })
   }
 
@@ -141,6 +162,10 @@ class Node {
     })
     const found = await this.#view.fetchMany(keys, loader, { ...options, signal })
     return keys.map((key) => wordOf(found.get(key)))
+  }
+
+  async update ({ id, words: [key], options }) {
+    return [wordOf(await this.#view.update(text(key), this.#function(id), options))]
   }
 
   async write ({ words: [key, value], options }) {

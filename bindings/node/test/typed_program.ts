@@ -1,5 +1,5 @@
 // A program that uses the types of the package. The compiler checks it; nobody runs it.
-import { Cache, KEEP, LoadFailed, View, type Load } from 'larder-cache'
+import { Cache, KEEP, LoadFailed, REMOVE, View, type Load } from 'larder-cache'
 
 interface Price { amount: number, currency: string }
 
@@ -13,6 +13,10 @@ async function use (): Promise<void> {
     load.ttl('1m')
     return load.stale === undefined ? { amount: 3, currency: 'EUR' } : KEEP
   }, { tags: ['fruit'], signal: AbortSignal.timeout(100) })
+  const ahead: Price = await prices.fetch('apple', () => fetched, { refreshAhead: 'by_cost:2' })
+  const updated: Price | undefined = await prices.update('apple', (found) => found === undefined ? KEEP : found.amount > 9 ? REMOVE : ahead)
+  // @ts-expect-error: no option of a write
+  await prices.set('apple', fetched, { refreshAhead: 0.8 })
   const many: Map<string, Price> = await prices.fetchMany(['a'], (keys) => keys.map((key) => [key, fetched] as const))
   const price = cache.wrap('price', async (product: string, amount: number = 1) => ({ product, amount }), { tags: (product) => [product] })
   const wrapped: { product: string, amount: number } = await price('apple', 2)
@@ -27,7 +31,7 @@ async function use (): Promise<void> {
   await price(17)
   // @ts-expect-error: views are made by caches
   void new View()
-  void [hit, got, many, wrapped, cache.stats().memory.hits, cache.coherence().mode]
+  void [hit, got, updated, many, wrapped, cache.stats().memory.hits, cache.coherence().mode]
 }
 
 use().catch((error: unknown) => { if (error instanceof LoadFailed) console.error(error.cause) })

@@ -23,6 +23,7 @@ mod object;
 mod options;
 mod queue;
 mod raised;
+mod update;
 mod view;
 
 use pyo3::prelude::*;
@@ -43,6 +44,8 @@ mod _core {
     use crate::options::time_options;
     #[pymodule_export]
     use crate::queue::Queue;
+    #[pymodule_export]
+    use crate::update::Update;
     #[pymodule_export]
     use crate::view::View;
 }

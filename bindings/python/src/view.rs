@@ -284,6 +284,20 @@ impl View {
         })
     }
 
+    /// A call that results in an [`Update`](crate::update::Update) to decide about, or in the value at its end.
+    #[pyo3(signature = (key, default, options))]
+    fn _update(
+        &self,
+        key: &Bound<'_, PyAny>,
+        default: Py<PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Call> {
+        let key = bytes_of(key)?.into_owned();
+        let options = options::of(Some(options))?.for_update().map_err(of_host)?;
+        let step = self.view.update(key.clone(), options).map_err(of_host)?;
+        Ok(crate::update::begin((self.view.cache(), &self.encoding), key, default, step))
+    }
+
     /// A call that gives a value another lifetime and results in whether it was there.
     #[pyo3(signature = (key, options = None))]
     fn _touch(&self, key: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Call> {

@@ -12,7 +12,7 @@ import sys
 import threading
 from queue import SimpleQueue
 
-from child_node import Node, loaded
+from child_node import Node, loaded, updated
 
 
 class ThreadNode(Node):
@@ -37,6 +37,14 @@ class ThreadNode(Node):
             answer = SimpleQueue()
             load = self.begin(number, keys, arguments, answer)
             return loaded(answer.get(), load)
+
+        return run
+
+    def function(self, number):
+        def run(value):
+            answer = SimpleQueue()
+            self.ask(number, value, answer)
+            return updated(answer.get())
 
         return run
 
@@ -82,6 +90,14 @@ class LoopNode(Node):
             answer = self.loop.create_future()
             load = self.begin(number, keys, arguments, answer)
             return loaded(await answer, load)
+
+        return run
+
+    def function(self, number):
+        async def run(value):
+            answer = self.loop.create_future()
+            self.ask(number, value, answer)
+            return updated(await answer)
 
         return run
 

@@ -78,7 +78,7 @@ class Node:
                 options.setdefault("tags", []).append(unquote(text))
             else:
                 options[name] = True if text == "yes" else unquote(text)
-        if verb in ("loaded", "raise", "cancel"):
+        if verb in ("loaded", "updated", "raise", "cancel"):
             # The words: a text in a value is encoded still.
             self.wake(number, (verb, [word for word in words if "=" not in word], options))
         else:
@@ -92,7 +92,7 @@ class Node:
                 case "write_many":
                     values = {key: value_of(word) for key, word in zip(texts[::2], words[1::2])}
                     answer = [yes(await self.do(self.view, "set_many", values))]
-                case "fetch" | "fetch_many":
+                case "fetch" | "fetch_many" | "update":
                     answer = await getattr(self, verb)(number, texts, options)
                 case _:
                     answer = await getattr(self, verb)(*texts, **options)
@@ -138,6 +138,10 @@ class Node:
         loader = self.loader(number)
         found = await self.do(self.view, "fetch_many", keys, loader, with_load=True, **options)
         return [word_of(found.get(key, NOTHING)) for key in keys]
+
+    async def update(self, number, keys, options):
+        function = self.function(number)
+        return [word_of(await self.do(self.view, "update", keys[0], function, default=NOTHING, **options))]
 
     async def write(self, key, value, options):
         return [yes(await self.do(self.view, "set", key, value, **options))]
@@ -186,9 +190,26 @@ class Node:
         self.say("loading", number, *map(quoted, wanted[0] if wanted else keys))
         return load
 
+    def ask(self, number, value, answer):
+        """Tells the test what the function of an update has got."""
+        self.loading[number] = answer
+        self.say("updating", number, word_of(value))
+
     def owes_nothing(self):
         """Whether all nodes know all that this one has removed: `delete` returns only whether there was a value."""
         return self.cache.coherence()["pending_invalidations"] == 0
+
+
+def updated(answer):
+    """What the function of an update returns or raises, by the answer of the test."""
+    verb, words, options = answer
+    if verb == "cancel":
+        raise Abandoned
+    if verb == "raise":
+        raise LoaderError(unquote(words[0]))
+    if options.get("keep"):
+        return larder_cache.KEEP
+    return larder_cache.REMOVE if words[0] == "-" else value_of(words[0])
 
 
 def loaded(answer, load):

@@ -24,6 +24,7 @@ mod object;
 mod options;
 mod raised;
 mod ruby;
+mod update;
 mod view;
 
 use raised::Result;
@@ -49,5 +50,6 @@ fn define(ruby: Ruby<'_>) -> Result<()> {
     cache::define(ruby)?;
     view::define(ruby)?;
     lease::define(ruby)?;
+    update::define(ruby)?;
     fibers::define(ruby)
 }

@@ -13,10 +13,11 @@ use crate::ruby::data::data;
 use crate::ruby::kept::Kept;
 use crate::ruby::method::{Arguments, methods};
 use crate::ruby::{Ruby, Value};
-use larder::{CacheError, Fetched, Removal};
+use crate::update;
+use larder::{CacheError, Fetched, Removal, WriteOptions};
 use larder_host::{
-    CallOptions, ErrorClass, HostCodec, HostView, PrivateFormat, SignedView, Signer, StartError, Sum, ViewOptions,
-    increment as add_to, write_many,
+    CallOptions, ErrorClass, HostCodec, HostError, HostView, PrivateFormat, SignedView, Signer, StartError,
+    Sum, UpdateStep, ViewOptions, increment as add_to, write_many,
 };
 use std::sync::Arc;
 
@@ -37,6 +38,18 @@ impl View {
     #[inline]
     pub(crate) fn native(&self) -> std::result::Result<&NativeView, StartError> {
         self.view.get()
+    }
+
+    /// Begins an update.
+    pub(crate) fn update(
+        &self,
+        key: Vec<u8>,
+        options: Option<WriteOptions>,
+    ) -> std::result::Result<
+        impl Future<Output = std::result::Result<UpdateStep<Kept, Failure>, HostError>> + Send + use<>,
+        StartError,
+    > {
+        self.view.update(key, options)
     }
 
     /// A call of the native view with one key.
@@ -314,6 +327,7 @@ pub(crate) fn define(ruby: Ruby<'_>) -> Result<()> {
             c"_touch" => touch, 2..=2;
             c"ttl" => ttl, 1..=1;
             c"_increment" => increment, 4..=4;
+            c"_update" => update::update, 1..=1;
             c"_loads_ahead?" => loads_ahead, 0..=0;
         ],
     )

@@ -83,7 +83,7 @@ class Node
     verb, number, *rest = line.chomp("\n").split(/ /, -1)
     words, options = parts(rest)
     case verb
-    when "loaded", "raise" then @loading[number]&.push([verb, words, options])
+    when "loaded", "updated", "raise" then @loading[number]&.push([verb, words, options])
     when "cancel" then cancel(number)
     else start(number) { answer(verb, number, words, options) }
     end
@@ -173,6 +173,19 @@ class Node
     load.tag(*options[:tags]) if options[:tags]
     load.no_store! if options[:no_store]
     yield words
+  end
+
+  def call_update(number, (key), options)
+    value = @view.update(text(key), NOTHING, **options) do |found|
+      queue = @loading[number] = Thread::Queue.new
+      say("updating", number, word_of(found))
+      verb, words, answer = queue.pop
+      raise LoaderError, text(words[0]) if verb == "raise"
+      next Larder::KEEP if answer[:keep]
+
+      words[0] == "-" ? Larder::REMOVE : value_of(words[0])
+    end
+    [word_of(value)]
   end
 
   def call_write(_, (key, value), options)

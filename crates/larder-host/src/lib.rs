@@ -18,7 +18,8 @@
 //!   [`PerProcess`] is what else a process must make for itself.
 //! - [`HostValue`] is encoded by the host before larder sees it, and decoded at a hit. [`HostCodec`] moves and checks its bytes.
 //! - [`profile`] is what all languages can read: MessagePack, with bounds. Private encodings are signed ([`Signer`]).
-//! - [`HostCache::open_view`], [`CallOptions`], [`lease`], [`increment`] and [`HostError`] are what every binding does alike.
+//! - [`HostCache::open_view`], [`CallOptions`], [`lease()`], [`increment`], [`HostView::update`] and [`HostError`] are what every
+//!   binding does alike.
 //! - [`take_logs`] is the log of larder for the logger of the host.
 //! - [`HostCache::wait`] blocks a thread of the host, [`Completions`] wake its event loop.
 //!
@@ -47,6 +48,8 @@ mod process;
 pub mod profile;
 mod schemas;
 mod signature;
+mod turns;
+mod update;
 mod value;
 mod views;
 mod wait;
@@ -67,6 +70,7 @@ pub use names::{NameError, mode_name};
 pub use options::{CallOption, CallOptions, Spelling, TimeOption, time_options};
 pub use process::PerProcess;
 pub use signature::{KeyError, MIN_KEY_BYTES, SignedView, Signer};
+pub use update::{Change, UpdateStep, UpdateTry};
 pub use value::HostValue;
 pub use views::ViewOptions;
 pub use wait::{WAIT_SLICE, WaitError, wait};

@@ -189,6 +189,15 @@ impl CallOptions {
         Ok(self.tags.iter().fold(WriteOptions::new().policy(self.policy), WriteOptions::tag))
     }
 
+    /// The options of an update; `None` if none is set: a value then keeps those of the one that it replaces.
+    ///
+    /// # Errors
+    /// As [`CallOptions::for_write`].
+    pub fn for_update(&self) -> Result<Option<WriteOptions>, NameError> {
+        let is_set = self.policy != Policy::new() || !self.tags.is_empty();
+        self.for_write().map(|options| is_set.then_some(options))
+    }
+
     /// The times of a [`touch`](larder::View::touch).
     ///
     /// # Errors

@@ -39,6 +39,12 @@ defmodule Larder.Native do
   def ttl(_view, _reference, _key), do: missing()
   def increment(_view, _reference, _key, _by, _initial, _options), do: missing()
 
+  def update(_view, _reference, _key, _options), do: missing()
+  def put(_update, _reference, _value), do: missing()
+  def keep_value(_update, _reference), do: missing()
+  def remove(_update, _reference), do: missing()
+  def leave(_update), do: missing()
+
   def lease(_view, _reference, _key, _options), do: missing()
   def stale(_load), do: missing()
   def complete(_load, _reference, _value, _options), do: missing()

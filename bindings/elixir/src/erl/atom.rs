@@ -47,6 +47,7 @@ atoms! {
     ERROR: "error",
     CLOSED: "closed",
     LEAD: "lead",
+    DECIDE: "decide",
     RECURSIVE: "recursive",
     FAILED: "failed",
     NO_NUMBER: "no_number",

@@ -5,6 +5,7 @@ use super::{Env, Kind, Value};
 use crate::cache::CacheHandle;
 use crate::lease::{BulkLoad, Due, Load};
 use crate::raised::{Raised, Result};
+use crate::update::Update;
 use crate::view::View;
 use napi_sys as sys;
 use std::ptr::null_mut;
@@ -16,6 +17,7 @@ pub(crate) enum External {
     View(View),
     Load(Load),
     Due(Due),
+    Update(Box<Update>),
     BulkLoad(Box<BulkLoad>),
 }
 
@@ -79,6 +81,13 @@ impl<'s> Value<'s> {
         match self.external(env)? {
             External::Due(due) => Ok(due),
             _ => Err(Raised::fault("it is no value that is due")),
+        }
+    }
+
+    pub(crate) fn update(self, env: Env<'s>) -> Result<&'s Update> {
+        match self.external(env)? {
+            External::Update(update) => Ok(update),
+            _ => Err(Raised::fault("it is no update")),
         }
     }
 

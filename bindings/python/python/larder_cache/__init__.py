@@ -26,10 +26,11 @@ from ._errors import (
     RecursiveLoad,
     RedisError,
 )
-from ._view import KEEP, View
+from ._view import KEEP, REMOVE, View
 
 __all__ = [
     "KEEP",
+    "REMOVE",
     "BulkLoad",
     "Cache",
     "CacheClosed",

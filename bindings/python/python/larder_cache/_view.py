@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast, overload
 
 from . import _core
-from ._core import BulkLoad, Call, Load, key_bytes
+from ._core import BulkLoad, Call, Load, Update, key_bytes
 from ._errors import LarderError, RecursiveLoad
 from ._waiting import start, wait
 
@@ -244,6 +244,45 @@ class View(_core.View):
         """As :meth:`incr`."""
         return _sum(key, await start(self.cache, self._increment(key, by, initial, options)))
 
+    def update(self, key: Any, function: Callable[[Any], Any], /, *, default: Any = None, **options: Any) -> Any:
+        """Replaces or removes a value by what a function makes of it, in one step. Returns the value that is there then.
+
+        The function gets the value, or ``default`` if there is none, and returns another one, ``KEEP`` or ``REMOVE``. It runs in
+        this thread, and is called again if another writer comes first: it must be short, have no effects of its own, and not
+        update that key. A value keeps the times and tags of the one that it replaces, or has those of ``options``, if there are any.
+
+        >>> import larder_cache
+        >>> stock = larder_cache.Cache("shop", ttl="5m").view("stock")
+        >>> stock.update("apple", lambda count: count + 7, default=0)
+        7
+        >>> stock.update("apple", lambda count: count - 1 if count else larder_cache.KEEP)
+        6
+        """
+        step = wait(self.cache, self._update(key, default, options))
+        while isinstance(step, Update):
+            try:
+                step = wait(self.cache, _decided(step, function(step.value)))
+            except BaseException:
+                step._abandon()
+                raise
+        return step
+
+    async def aupdate(
+        self, key: Any, function: Callable[[Any], Any], /, *, default: Any = None, **options: Any
+    ) -> Any:
+        """As :meth:`update`, with a coroutine function or a function."""
+        step = await start(self.cache, self._update(key, default, options))
+        while isinstance(step, Update):
+            try:
+                made = function(step.value)
+                if inspect.isawaitable(made):
+                    made = await made
+                step = await start(self.cache, _decided(step, made))
+            except BaseException:
+                step._abandon()
+                raise
+        return step
+
     def touch(self, key: Any, **options: Any) -> bool:
         """Gives a value another time to live, or another grace period. Returns whether it was there."""
         return wait(self.cache, self._touch(key, options))
@@ -352,8 +391,24 @@ class _Keep:
         return "larder_cache.KEEP"
 
 
-#: What a loader returns that has found the stale value, ``load.stale``, unchanged: it is fresh again.
+#: What a loader returns that has found the stale value, ``load.stale``, unchanged: it is fresh again. From the function of an update:
+#: the value stays as it is.
 KEEP = _Keep()
+
+
+class _Remove:
+    def __repr__(self) -> str:
+        return "larder_cache.REMOVE"
+
+
+#: What the function of an update returns to remove the value.
+REMOVE = _Remove()
+
+
+def _decided(step: Update, made: Any) -> Call:
+    if made is KEEP:
+        return step._keep()
+    return step._remove() if made is REMOVE else step._put(made)
 
 
 @contextlib.contextmanager

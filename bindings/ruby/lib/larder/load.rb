@@ -3,12 +3,23 @@
 # The load that a block gets, and the loads that are under way in this fiber.
 
 module Larder
-  # What a block returns that has found the stale value, +load.stale+, unchanged: it is fresh again.
+  # What a block returns that has found the stale value, +load.stale+, unchanged: it is fresh again. From the block of View#update: the
+  # value stays as it is.
   KEEP = Object.new
   def KEEP.inspect
     "Larder::KEEP"
   end
   KEEP.freeze
+
+  # What the block of View#update returns to remove the value.
+  REMOVE = Object.new
+  def REMOVE.inspect
+    "Larder::REMOVE"
+  end
+  REMOVE.freeze
+
+  # An update that a block decides about.
+  class Update; end # :nodoc:
 
   # What the block of View#fetch gets: the stale value, and options of the new one.
   #

@@ -11,7 +11,7 @@ module Larder
   class View
     private_class_method :_open
     private :_read, :_read_multi, :_load, :_bulk_load, :_write, :_write_multi, :_add, :_delete_multi, :_expire, :_take,
-            :_touch, :_increment, :_loads_ahead?
+            :_touch, :_increment, :_loads_ahead?, :_update
 
     # The cache whose values these are.
     attr_reader :cache
@@ -182,6 +182,31 @@ module Larder
       _increment(key, by, initial, options)
     end
 
+    # Replaces or removes a value by what the block makes of it, in one step. Returns the value that is there then, or +default+.
+    #
+    #   stock.update("apple", 0) { |count| count + 7 }
+    #   stock.update("apple", 0) { |count| count.zero? ? Larder::KEEP : count - 1 }
+    #
+    # The block gets the value, or +default+, and returns another one, KEEP or REMOVE. It is called again if another writer comes
+    # first: it must be short, have no effects of its own, and not update that key. A value keeps the times and tags of the one that
+    # it replaces, or has those of the options, if there are any.
+    def update(key, default = nil, **options)
+      raise ArgumentError, "update needs a block, which makes the value" unless block_given?
+
+      update = _update(key)
+      begin
+        step = update._begin(self, options)
+        while update.equal?(step)
+          found = update._value
+          made = yield(MISSED.equal?(found) ? default : found)
+          step = decided(update, made)
+        end
+      ensure
+        update._abandon
+      end
+      MISSED.equal?(step) ? default : step
+    end
+
     # Gives a value another time to live, or another grace period. Returns whether it was there.
     def touch(key, **options)
       _touch(key, options)
@@ -218,6 +243,13 @@ module Larder
     end
 
     private
+
+    # The next step of an update.
+    def decided(update, made)
+      return update._keep if KEEP.equal?(made)
+
+      REMOVE.equal?(made) ? update._remove : update._put(made)
+    end
 
     # Whether a fetch with these options loads a value again that is due.
     def loads_ahead?(options)

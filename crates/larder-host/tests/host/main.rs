@@ -5,6 +5,7 @@ mod calls;
 mod corpus;
 mod forks;
 mod raw;
+mod updates;
 mod values;
 mod wire;
 mod wire_clients;

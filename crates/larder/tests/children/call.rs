@@ -12,6 +12,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 pub(super) enum Message {
     /// Its loader has begun, for these keys.
     Loading(Vec<String>),
+    /// The function of its update has got this value.
+    Updating(String),
     Ended(Result<Vec<String>, Failed>),
 }
 
@@ -79,6 +81,7 @@ pub(super) fn pass_on(answers: BufReader<impl Read>, calls: &Calls) {
         };
         let message = match &kind[..] {
             "loading" => Message::Loading(words.map(|word| words::text(&word)).collect()),
+            "updating" => Message::Updating(words.next().unwrap_or_default()),
             "done" => Message::Ended(Ok(words.collect())),
             "failed" => {
                 let mut next = || words.next().unwrap_or_default();

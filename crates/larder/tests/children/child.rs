@@ -99,7 +99,7 @@ impl Child {
     ) -> Result<Vec<String>, Failed> {
         match Call::start(self, call, words).next().await {
             Message::Ended(outcome) => outcome,
-            Message::Loading(_) => panic!("{call} has no loader"),
+            Message::Loading(_) | Message::Updating(_) => panic!("{call} has no loader"),
         }
     }
 
@@ -117,6 +117,7 @@ impl Child {
         loop {
             match call.next().await {
                 Message::Ended(outcome) => return outcome,
+                Message::Updating(_) => panic!("it updates nothing"),
                 Message::Loading(keys) => {
                     // The load goes on if its caller has its answer, or leaves.
                     let (child, number, loading) = (self.clone(), call.number, tokio::spawn(loader(keys)));
@@ -128,6 +129,22 @@ impl Child {
                         }
                     });
                 }
+            }
+        }
+    }
+
+    /// The same for an `update`, whose function gets the word of the value and returns the words that stand behind `updated`.
+    pub(crate) async fn update(
+        &self,
+        words: impl IntoIterator<Item = String>,
+        mut function: impl FnMut(&str) -> Vec<String>,
+    ) -> Result<Vec<String>, Failed> {
+        let mut call = Call::start(self, "update", words);
+        loop {
+            match call.next().await {
+                Message::Ended(outcome) => return outcome,
+                Message::Loading(_) => panic!("an update has no loader"),
+                Message::Updating(value) => self.send(&format!("updated {}", call.number), function(&value)),
             }
         }
     }

@@ -220,13 +220,29 @@ impl NodeCalls for RemoteNode {
         _ = self.child.call("expire", [key.to_string()]).await;
     }
 
-    /// Other languages have no updates by a function.
     async fn update(
         &self,
-        _: usize,
-        _: impl FnMut(Option<&Value>) -> Update<Value> + Send + 'static,
+        key: usize,
+        mut update: impl FnMut(Option<&Value>) -> Update<Value> + Send + 'static,
     ) -> Result<bool, String> {
-        Ok(false)
+        if Self::lacks(key) {
+            return Ok(false);
+        }
+        // A child has the options before it calls the function. What this call of it notes, the next one replaces.
+        let has_options = matches!(update(None), Update::PutWith(..));
+        let words = [key.to_string()].into_iter().chain(has_options.then(|| Self::tag(key)));
+        let mut changes = false;
+        let updated = self.child.update(words, |got| {
+            let decided = update(value_of(got).as_ref());
+            changes = !matches!(decided, Update::Keep);
+            match decided {
+                Update::Keep => vec![NOTHING.to_owned(), option("keep", YES)],
+                Update::Put(value) | Update::PutWith(value, _) => vec![word_of(value)],
+                Update::Remove => vec![NOTHING.to_owned()],
+            }
+        });
+        let updated = updated.await;
+        updated.map(|_| changes).map_err(|failed| failed.text)
     }
 
     async fn touch(&self, key: usize, ttl: Duration) {

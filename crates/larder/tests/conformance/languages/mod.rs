@@ -63,6 +63,34 @@ async fn timeouts_are_those_of_callers_that_wait() {
     }
 }
 
+#[tokio::test]
+#[ignore = "it needs programs in other languages"]
+async fn updates_of_a_child_add_up() {
+    const CALLERS: usize = 20;
+    for kind in all() {
+        let _deadline = larder_testkit::Deadline::start();
+        for tiers in [Tiers::Memory, Tiers::Redis, Tiers::Both] {
+            let Some(cache) = Remote::open(&kind, tiers).await else { return };
+            let counting = (0..CALLERS).map(|_| {
+                let cache = cache.clone();
+                tokio::spawn(async move { cache.count("k").await })
+            });
+            let counting: Vec<_> = counting.collect();
+            let mut sums = Vec::new();
+            for caller in counting {
+                let sum = caller.await.expect("a caller").flatten().expect("a sum");
+                sums.push(sum.parse::<usize>().expect("a number"));
+            }
+            sums.sort_unstable();
+            assert_eq!(sums, (1..=CALLERS).collect::<Vec<_>>(), "{tiers:?}");
+            let sum = Some(Some(CALLERS.to_string()));
+            assert_eq!(cache.decide("k", true).await, [sum.clone(), sum.clone()], "it is kept");
+            assert_eq!(cache.decide("k", false).await, [sum, None], "it is removed");
+            assert_eq!(cache.read("k").await, None);
+        }
+    }
+}
+
 mod in_memory {
     use super::{all, memory};
     larder_testkit::conformance!(memory of all, { #[ignore = "it needs programs in other languages"] }, where_memory_answers);

@@ -135,6 +135,26 @@ impl Remote {
         self.call(call, words).await[0] == YES
     }
 
+    /// Adds one to the number that is a text, where there is none to zero.
+    pub(crate) async fn count(&self, key: &str) -> Option<Value> {
+        let counted = self.0.child.update([self.key(key)], |got| {
+            let number = value_of(got).flatten().map_or(0, |text| text.parse::<u64>().expect("a number"));
+            vec![word_of(&Some((number + 1).to_string()))]
+        });
+        value_of(&counted.await.unwrap_or_else(|failed| panic!("update: {failed:?}"))[0])
+    }
+
+    /// An update that keeps what it gets, or removes it. Returns what it has got, and what is there then.
+    pub(crate) async fn decide(&self, key: &str, keeps: bool) -> [Option<Value>; 2] {
+        let mut seen = None;
+        let decided = self.0.child.update([self.key(key)], |got| {
+            seen = value_of(got);
+            [NOTHING.to_owned()].into_iter().chain(keeps.then(|| option("keep", YES))).collect()
+        });
+        let words = decided.await.unwrap_or_else(|failed| panic!("update: {failed:?}"));
+        [seen, value_of(&words[0])]
+    }
+
     async fn fetch_with(&self, key: &str, options: Vec<String>, loader: Loading) -> Result<Value, Failure> {
         let mut loader = Some(loader);
         let words = [self.key(key)].into_iter().chain(options);
