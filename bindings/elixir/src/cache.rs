@@ -7,11 +7,11 @@ use crate::erl::{Env, Pid, Term, atom};
 use crate::options::{cache_options, tags, text, time};
 use crate::raised::{Raised, Result};
 use larder::{CacheError, Invalidation, Reach, Removal, TierStats};
-use larder_host::{HostCache, cache_counters, mode_name, tier_counters};
-use std::collections::HashSet;
+use larder_host::{HostCache, LoadId, Waiting, cache_counters, mode_name, tier_counters};
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the end of the owner waits for invalidations that Redis has not confirmed.
@@ -22,12 +22,12 @@ pub(crate) struct Cache {
     pub(crate) host: HostCache,
     pub(crate) namespace: String,
     is_closed: AtomicBool,
-    /// The loads under way: a process that loads a key must not wait for it.
-    loading: Mutex<HashSet<LoadId>>,
+    /// The loads under way, by their processes: one that loads a key must not wait for it.
+    loading: Mutex<HashMap<Pid, Vec<Loaded>>>,
 }
 
-/// The view, the key and the process of a load.
-type LoadId = (Arc<str>, Vec<u8>, Pid);
+/// The view and the key of a load.
+type Loaded = (Arc<str>, Vec<u8>);
 
 impl Cache {
     pub(crate) fn is_closed(&self) -> bool {
@@ -40,8 +40,33 @@ impl Cache {
 
     /// Whether the process loads the key.
     pub(crate) fn is_loading(&self, view: &Arc<str>, key: &[u8], process: Pid) -> bool {
-        let loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        loading.contains(&(view.clone(), key.to_vec(), process))
+        let loading = self.loading();
+        let of_process = loading.get(&process).into_iter().flatten();
+        of_process.into_iter().any(|(of_view, of_key)| of_view == view && of_key == key)
+    }
+
+    /// The wait of a process for loads of a view. An error if one of them waits for a load of that process.
+    pub(crate) fn waiting<'k>(
+        &self,
+        view: &Arc<str>,
+        keys: impl Iterator<Item = &'k [u8]>,
+        process: Pid,
+    ) -> Result<Option<Waiting>> {
+        let held = {
+            let loading = self.loading();
+            let Some(of_process) = loading.get(&process) else { return Ok(None) };
+            of_process.iter().map(|(view, key)| self.load_id(view, key)).collect()
+        };
+        Ok(Waiting::begin(held, keys.map(|key| self.load_id(view, key)).collect())?)
+    }
+
+    /// No other load of the system process has this name.
+    fn load_id(&self, view: &Arc<str>, key: &[u8]) -> LoadId {
+        [format!("{self:p}\0{view}\0").as_bytes(), key].concat()
+    }
+
+    fn loading(&self) -> MutexGuard<'_, HashMap<Pid, Vec<Loaded>>> {
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn close(&self, limit: Duration) -> usize {
@@ -54,20 +79,28 @@ impl Cache {
 /// Notes that a process loads a key, until this is dropped.
 pub(crate) struct Loading {
     cache: Arc<Cache>,
-    load: LoadId,
+    process: Pid,
+    load: Loaded,
 }
 
 impl Loading {
     pub(crate) fn new(cache: &Arc<Cache>, view: &Arc<str>, key: &[u8], process: Pid) -> Self {
-        let load = (view.clone(), key.to_vec(), process);
-        cache.loading.lock().unwrap_or_else(PoisonError::into_inner).insert(load.clone());
-        Loading { cache: cache.clone(), load }
+        let load = (view.clone(), key.to_vec());
+        cache.loading().entry(process).or_default().push(load.clone());
+        Loading { cache: cache.clone(), process, load }
     }
 }
 
 impl Drop for Loading {
     fn drop(&mut self) {
-        self.cache.loading.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.load);
+        let mut loading = self.cache.loading();
+        let Some(of_process) = loading.get_mut(&self.process) else { return };
+        if let Some(own) = of_process.iter().position(|load| *load == self.load) {
+            of_process.swap_remove(own);
+        }
+        if of_process.is_empty() {
+            loading.remove(&self.process);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::key::{bytes_of, keys_of};
 use crate::object::{Room, Stored};
 use crate::options::{call_options, loaded_options, text};
 use crate::raised::{Failure, Raised, Result};
-use crate::view::{NativeView, View, found_many, pairs_of, view_of, work_of_many};
+use crate::view::{NativeView, View, found_many, pairs_of, slices, view_of, work_of_many};
 use larder::{BulkLease, BulkLeased, FetchError, Loaded};
 use larder_host::{HostLeased, HostLoad, lease as lease_one, lease_ahead};
 use std::collections::HashSet;
@@ -139,10 +139,12 @@ pub(crate) fn lease<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
         );
     }
     let is_ahead = view.loads_ahead(&options);
+    let waiting = view.cache.waiting(&view.name, std::iter::once(&key[..]), call.env.caller())?;
     let (own, weighed) = (view.clone(), key.clone());
     let lease = {
         let (codec, key) = (view.encoding.codec.clone(), key.clone());
         |native: NativeView| async move {
+            let _waiting = waiting;
             if is_ahead {
                 lease_ahead(&native, &codec, &key, &options).await
             } else {
@@ -228,9 +230,13 @@ pub(crate) fn lease_multi<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     if let Some(own) = keys.iter().position(|key| view.cache.is_loading(&view.name, key, process)) {
         return Ok(env.tuple([env.atom(&atom::RECURSIVE), env.unsigned(own as u64)]));
     }
+    let waiting = view.cache.waiting(&view.name, slices(&keys), process)?;
     let lease = {
         let keys = keys.clone();
-        |native: NativeView| async move { larder_host::lease_many(&native, &keys, &options).await }
+        |native: NativeView| async move {
+            let _waiting = waiting;
+            larder_host::lease_many(&native, &keys, &options).await
+        }
     };
     bulk_step(call, view, keys, lease)
 }
@@ -301,7 +307,13 @@ pub(crate) fn complete_multi<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
             if !options.store {
                 cx.no_store();
             }
-            bulk_step(call, &load.view, load.keys.clone(), |_| async move { lease.complete(values).await })
+            let (view, process) = (&load.view, call.env.caller());
+            // It waits for the keys that others load.
+            let waiting = view.cache.waiting(&view.name, slices(&load.keys), process)?;
+            bulk_step(call, view, load.keys.clone(), |_| async move {
+                let _waiting = waiting;
+                lease.complete(values).await
+            })
         }
         (Err(raised), _) | (_, Err(raised)) => {
             drop(load.take());

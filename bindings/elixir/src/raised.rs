@@ -83,6 +83,7 @@ fn module(class: ErrorClass) -> &'static str {
         ErrorClass::LoadFailed => "Elixir.Larder.LoadFailed",
         ErrorClass::LoadTimeout => "Elixir.Larder.LoadTimeout",
         ErrorClass::Option => "Elixir.Larder.OptionError",
+        ErrorClass::Recursive => "Elixir.Larder.RecursiveLoad",
         ErrorClass::Redis => "Elixir.Larder.RedisError",
         ErrorClass::Other => "Elixir.Larder.Error",
     }

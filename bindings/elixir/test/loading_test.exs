@@ -163,6 +163,34 @@ defmodule LoadingTest do
     assert Task.await(second) == {:ok, 1}
   end
 
+  test "of processes whose loaders fetch the keys of each other, one is told so", %{view: view} do
+    many = fn key -> Larder.fetch_multi(view, [key, "more"], fn keys -> Map.new(keys, &{&1, 1}) end) end
+
+    for inner <- [fn key -> Larder.fetch(view, key, fn -> 1 end) end, many] do
+      caller = fn key, other ->
+        Task.async(fn ->
+          result(fn ->
+            Larder.fetch(view, key, fn ->
+              receive do: ({:begun, other} -> send(other, :go))
+              receive do: (:go -> inner.(other))
+            end)
+          end)
+        end)
+      end
+
+      [one, two] = [caller.("a", "b"), caller.("b", "a")]
+      send(one.pid, {:begun, two.pid})
+      send(two.pid, {:begun, one.pid})
+      {recursive, others} = [one, two] |> Task.await_many(10_000) |> Enum.split_with(&match?({:error, %RecursiveLoad{}}, &1))
+      assert length(recursive) == 1
+      # The other one is told that its load has failed, unless it comes later and loads itself.
+      assert [other] = others
+      assert match?({:ok, _}, other) or match?({:error, %LoadFailed{cause: %RecursiveLoad{}}}, other)
+      assert Larder.fetch(view, "a", fn -> Larder.fetch(view, "b", fn -> 1 end) end) == 1
+      Larder.delete_multi(view, ["a", "b", "more"])
+    end
+  end
+
   test "a loader that fetches its own key is told so at once", %{view: view} do
     recursive = fn -> Larder.fetch(view, "k", fn -> 1 end) end
     error = assert_raise RecursiveLoad, fn -> Larder.fetch(view, "k", recursive) end

@@ -28,7 +28,7 @@ class Cache {
     const [schemaName, number] = checkSchema(schema)
     if (typeof shared !== 'boolean') throw new OptionError(`shared is ${String(shared)}; it must be true or false`)
     const loadsAhead = !['never', undefined, null].includes(options.refreshAhead)
-    return new View(this, name, native.openView(this.#handle, name, schemaName, number, shared, options), loadsAhead)
+    return new View(this, name, native.openView(this.#handle, name, schemaName, number, shared, options), { loadsAhead, cacheId: native.cacheId(this.#handle) })
   }
 
   wrap (name, load, { schema = ['cached', 1], ...options } = {}) {

@@ -23,7 +23,7 @@ class LoadFailed extends LarderError {}
 /** The load exceeded its `hardTimeout`, and there was no stale value. */
 class LoadTimeout extends LarderError {}
 
-/** A loader fetched its own key: it would wait for itself. */
+/** A loader fetched its own key, or one whose loader waits for its own key: it would wait for itself. */
 class RecursiveLoad extends LarderError {}
 
 /** Redis did not confirm, refused, or was not asked. Of an invalidation this is no error: it is queued. */

@@ -265,7 +265,7 @@ export class EncodeError extends LarderError {}
 export class LoadFailed extends LarderError {}
 /** The load exceeded its `hardTimeout`, and there was no stale value. */
 export class LoadTimeout extends LarderError {}
-/** A loader fetched its own key: it would wait for itself. */
+/** A loader fetched its own key, or one whose loader waits for its own key: it would wait for itself. */
 export class RecursiveLoad extends LarderError {}
 /** Redis did not confirm, refused, or was not asked. Of an invalidation this is no error: it is queued. */
 export class RedisError extends LarderError {}

@@ -15,10 +15,13 @@ class View {
   #handle
   /** Whether all fetches load ahead. */
   #loadsAhead
+  /** What the names of its loads begin with. */
+  #id
 
-  constructor (cache, name, handle, loadsAhead) {
+  constructor (cache, name, handle, { loadsAhead, cacheId }) {
     this.#handle = handle
     this.#loadsAhead = loadsAhead
+    this.#id = `${cacheId}\0${name}\0`
     this.cache = cache
     this.name = name
     // A function of its own: what it needs is known to it, and it is what most calls are.
@@ -48,10 +51,10 @@ class View {
   async #lead (key, loader, { signal, ...options }) {
     const own = [this.#own(key)]
     signal?.throwIfAborted()
-    let leased = await abortable(signal, native.lease(this.#handle, key, options))
+    let leased = await waiting(own, () => abortable(signal, native.lease(this.#handle, key, options)))
     if (leased === undefined) {
       // JavaScript has no value like it.
-      leased = await abortable(signal, native.lease(this.#handle, key, { ...options, refresh: true }))
+      leased = await waiting(own, () => abortable(signal, native.lease(this.#handle, key, { ...options, refresh: true })))
     }
     if (!isExternal(leased)) return leased
     const load = new Load(this.#handle, leased, signal)
@@ -104,6 +107,12 @@ class View {
     keys = [...keys]
     const own = new Map(keys.map((key) => [key, this.#own(key)]))
     signal?.throwIfAborted()
+    const leased = await waiting([...own.values()], () => this.#leadMany(keys, own, loader, signal, options))
+    return pairs(keys, leased)
+  }
+
+  /** The values by the positions of their keys. */
+  async #leadMany (keys, own, loader, signal, options) {
     let leased = await abortable(signal, native.leaseMany(this.#handle, keys, options))
     while (isExternal(leased)) {
       const wanted = native.wanted(leased).map((position) => keys[position])
@@ -122,7 +131,7 @@ class View {
       }
       leased = await native.completeMany(this.#handle, leased, values.map(([key]) => key), values.map(([, value]) => value))
     }
-    return pairs(keys, leased)
+    return leased
   }
 
   async set (key, value, options) {
@@ -186,7 +195,7 @@ class View {
 
   /** The key as the loads of this caller know it. Throws if it is being loaded. */
   #own (key) {
-    const own = `${this.cache.namespace}\0${this.name}\0${native.keyBytes(key).toString('latin1')}`
+    const own = this.#id + native.keyBytes(key).toString('latin1')
     for (const loader of leading.getStore() ?? []) {
       if (loader.keys.includes(own)) {
         throw new RecursiveLoad(`the loader of key ${show(key)} of view ${show(this.name)} fetches that key: it would wait for itself`)
@@ -203,6 +212,18 @@ async function run (keys, loader, load) {
     return await leading.run([...(leading.getStore() ?? []), leader], loader, load)
   } finally {
     leader.keys = []
+  }
+}
+
+/** What a call results in that waits for these loads. Throws if one of them waits for a load of this caller. */
+async function waiting (wanted, call) {
+  const held = (leading.getStore() ?? []).flatMap(({ keys }) => keys)
+  if (held.length === 0) return call()
+  const wait = native.beginWait(held, wanted)
+  try {
+    return await call()
+  } finally {
+    native.endWait(wait)
   }
 }
 

@@ -123,6 +123,11 @@ pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>>
     env.external(External::Cache(Rc::new(CacheHandle::open(namespace, options)?)))
 }
 
+/// `cacheId(cache)`: a text that no other cache of the process has, and that all its handles have.
+pub(crate) fn id<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    env.text(&format!("{:p}", Arc::as_ptr(&given[0].cache(env)?.shared)))
+}
+
 /// `releaseCache(cache)`, which was drained.
 pub(crate) fn release<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     given[0].cache(env)?.release(Duration::ZERO);

@@ -1,5 +1,6 @@
 //! The right to load keys: its caller ends it with what it has loaded.
 
+use crate::cache::text;
 use crate::environment::Environment;
 use crate::js::external::External;
 use crate::js::function::Arguments;
@@ -11,7 +12,7 @@ use crate::options::{self, time};
 use crate::raised::{Failure, Raised, Result, of_fetch};
 use crate::view::{NativeView, View, keys_of, value_or_undefined};
 use larder::{BulkCx, BulkLease, BulkLeased, FetchError, LoadCx, Loaded};
-use larder_host::{AheadHit, DueLoad, ErrorClass, HostLeased, HostLoad, hit_ahead as find_ahead};
+use larder_host::{AheadHit, DueLoad, ErrorClass, HostLeased, HostLoad, Waiting, hit_ahead as find_ahead};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -111,6 +112,22 @@ pub(crate) fn lead_due<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<
     Environment::of(env)?.start(env, &view.cache, load.lead(), view.leased(due.key.clone()))
 }
 
+/// `beginWait(held, wanted)`, each an array of texts that name loads. Throws if one of the wanted ones waits for one that is held.
+pub(crate) fn begin_wait<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    let ids = |list: Value<'s>| {
+        let id = |id: Value<'s>| Ok(text(env, id, "the name of a load")?.into_bytes());
+        list.elements(env)?.into_iter().map(id).collect::<Result<Vec<_>>>()
+    };
+    let waiting = Waiting::begin(ids(given[0])?, ids(given[1])?)?;
+    env.external(External::Waiting(RefCell::new(waiting)))
+}
+
+/// `endWait(waiting)`
+pub(crate) fn end_wait<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
+    drop(given[0].waiting(env)?.take());
+    env.undefined()
+}
+
 /// A call that ends a load: the value, or `undefined` for the failure of this loader.
 fn ending<'s>(
     env: Env<'s>,
@@ -190,7 +207,7 @@ pub(crate) fn set_grace<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value
 
 /// `addTag(load, tag)`
 pub(crate) fn add_tag<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
-    let tag = crate::cache::text(env, given[1], "the tag")?;
+    let tag = text(env, given[1], "the tag")?;
     set(env, given[0], |cx| cx.tag(&tag), |cx| cx.tag(&tag))
 }
 

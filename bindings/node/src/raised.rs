@@ -32,6 +32,7 @@ fn name(class: ErrorClass) -> &'static str {
         ErrorClass::LoadFailed => "LoadFailed",
         ErrorClass::LoadTimeout => "LoadTimeout",
         ErrorClass::Option => "OptionError",
+        ErrorClass::Recursive => "RecursiveLoad",
         ErrorClass::Redis => "RedisError",
         ErrorClass::Other => "LarderError",
     }

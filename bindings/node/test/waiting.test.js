@@ -99,6 +99,28 @@ test('a follower that is aborted leaves, and its load that comes later is given 
   assert.equal(await view.fetch('k', () => 'next'), 'next')
 })
 
+test('of callers whose loaders fetch the keys of each other, one is told so', async () => {
+  const cache = own('circle')
+  const view = cache.view('v')
+  const many = (key) => view.fetchMany([key, 'more'], (keys) => keys.map((key) => [key, 1]))
+  for (const inner of [(key) => view.fetch(key, () => 1), many]) {
+    const began = {}
+    const begun = ['a', 'b'].map((key) => new Promise((resolve) => { began[key] = resolve }))
+    const caller = (key, other) => view.fetch(key, async () => {
+      began[key]()
+      await Promise.all(begun)
+      return inner(other)
+    })
+    const ends = await Promise.allSettled([caller('a', 'b'), caller('b', 'a')])
+    // The one that closes the circle is told so. The other one that its load has failed, unless it comes later and loads itself.
+    const others = ends.filter(({ reason }) => !(reason instanceof RecursiveLoad))
+    assert.equal(others.length, 1)
+    assert.ok(others[0].status === 'fulfilled' || others[0].reason.cause instanceof RecursiveLoad)
+    assert.equal(await view.fetch('a', () => view.fetch('b', () => 2)), 2)
+    await view.deleteMany(['a', 'b', 'more'])
+  }
+})
+
 test('a loader that fetches its own key is told so', async () => {
   const view = own('recursive').view('v')
   await assert.rejects(view.fetch('k', () => view.fetch('k', () => 1)), RecursiveLoad)

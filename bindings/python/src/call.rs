@@ -2,7 +2,7 @@
 
 use crate::exit;
 use crate::log;
-use crate::raised::of_wait;
+use crate::raised::{of_host, of_wait};
 use larder_host::HostCache;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -43,6 +43,23 @@ impl Call {
     pub(crate) fn take(&self) -> PyResult<Future> {
         let taken = self.future.lock().unwrap_or_else(PoisonError::into_inner).take();
         taken.ok_or_else(|| PyRuntimeError::new_err("the call has begun already"))
+    }
+}
+
+/// A wait of a caller that loads something, which ends with this.
+#[pyclass(frozen, module = "larder_cache")]
+pub(crate) struct Waiting(Mutex<Option<larder_host::Waiting>>);
+
+#[pymethods]
+impl Waiting {
+    /// Raises `RecursiveLoad` if one of the wanted loads waits for one that is held. Both are named by bytes.
+    #[new]
+    fn new(held: Vec<Vec<u8>>, wanted: Vec<Vec<u8>>) -> PyResult<Self> {
+        Ok(Waiting(Mutex::new(larder_host::Waiting::begin(held, wanted).map_err(of_host)?)))
+    }
+
+    fn end(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use crate::cache::Cache;
     #[pymodule_export]
-    use crate::call::Call;
+    use crate::call::{Call, Waiting};
     #[pymodule_export]
     use crate::exit::exiting;
     #[pymodule_export]

@@ -14,6 +14,7 @@ import_exception!(larder_cache._errors, LarderError);
 import_exception!(larder_cache._errors, LoadFailed);
 import_exception!(larder_cache._errors, LoadTimeout);
 import_exception!(larder_cache._errors, OptionError);
+import_exception!(larder_cache._errors, RecursiveLoad);
 import_exception!(larder_cache._errors, RedisError);
 
 /// The exception of an error of larder or of the layer below this package.
@@ -27,6 +28,7 @@ pub(crate) fn of_host(error: impl Into<HostError>) -> PyErr {
         ErrorClass::LoadFailed => LoadFailed::new_err(message),
         ErrorClass::LoadTimeout => LoadTimeout::new_err(message),
         ErrorClass::Option => OptionError::new_err(message),
+        ErrorClass::Recursive => RecursiveLoad::new_err(message),
         ErrorClass::Redis => RedisError::new_err(message),
         ErrorClass::Other => LarderError::new_err(message),
     }

@@ -122,6 +122,54 @@ def test_follower_that_is_cancelled_leaves_the_load(cache):
     asyncio.run(run())
 
 
+def test_threads_whose_loaders_fetch_the_keys_of_each_other_do_not_wait_for_ever(cache):
+    view, both = cache.view("value"), threading.Barrier(2)
+
+    def first(key, other):
+        return view.fetch(key, lambda: both.wait(10) and 0 or view.fetch(other, lambda: 1))
+
+    def many(key, other):
+        return view.fetch(key, lambda: both.wait(10) and 0 or view.fetch_many([other, "more"], dict.fromkeys))
+
+    for first_caller, second_caller in ((first, first), (first, many), (many, many)):
+        callers = [lambda: first_caller("a", "b"), lambda: second_caller("b", "a")]
+        results = in_threads(2, lambda number: callers[number]())
+        assert_circle(results)
+        # One that came later may have loaded both.
+        view.delete_many(["a", "b", "more"])
+        assert view.fetch("a", lambda: view.fetch("b", lambda: 1)) == 1, "nothing is left of the circle"
+        view.delete_many(["a", "b", "more"])
+
+
+def assert_circle(results):
+    """The one that closes the circle is told so. The other one that its load has failed, unless it comes later and loads itself."""
+    [other] = (result for result in results if not isinstance(result, larder_cache.RecursiveLoad))
+    if isinstance(other, larder_cache.LoadFailed):
+        assert isinstance(other.__cause__, larder_cache.RecursiveLoad)
+    else:
+        assert not isinstance(other, Exception)
+
+
+def test_tasks_whose_loaders_fetch_the_keys_of_each_other_do_not_wait_for_ever(cache):
+    view = cache.view("value")
+
+    async def run():
+        began = asyncio.Event(), asyncio.Event()
+
+        async def caller(key, other, own, others):
+            async def load():
+                own.set()
+                await others.wait()
+                return await view.afetch(other, lambda: 1)
+
+            return await view.afetch(key, load)
+
+        callers = caller("a", "b", *began), caller("b", "a", *reversed(began))
+        return await asyncio.wait_for(asyncio.gather(*callers, return_exceptions=True), 10)
+
+    assert_circle(asyncio.run(run()))
+
+
 def test_loader_that_fetches_its_own_key_raises(cache):
     view = cache.view("value")
     with pytest.raises(larder_cache.RecursiveLoad, match="'k' of view 'value'"):

@@ -26,6 +26,7 @@ mod raised;
 mod ruby;
 mod update;
 mod view;
+mod waiting;
 
 use raised::Result;
 use ruby::Ruby;
@@ -51,5 +52,6 @@ fn define(ruby: Ruby<'_>) -> Result<()> {
     view::define(ruby)?;
     lease::define(ruby)?;
     update::define(ruby)?;
+    waiting::define(ruby)?;
     fibers::define(ruby)
 }

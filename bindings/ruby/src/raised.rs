@@ -54,6 +54,7 @@ fn name_of(class: ErrorClass) -> &'static str {
         ErrorClass::LoadFailed => "LoadFailed",
         ErrorClass::LoadTimeout => "LoadTimeout",
         ErrorClass::Option => "OptionError",
+        ErrorClass::Recursive => "RecursiveLoad",
         ErrorClass::Redis => "RedisError",
         ErrorClass::Other => "Error",
     }

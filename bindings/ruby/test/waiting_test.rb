@@ -198,6 +198,31 @@ class WaitingTest < LarderTest
     end
   end
 
+  def test_threads_whose_blocks_fetch_the_keys_of_each_other_do_not_wait_for_ever
+    view = make_cache.view("value")
+    inner = [
+      ->(key) { view.fetch(key) { 1 } },
+      ->(key) { view.fetch_multi(key, "more") { |keys| keys.to_h { |missing| [missing, 1] } } }
+    ]
+    inner.product(inner).each do |fetches|
+      began = { "a" => Thread::Queue.new, "b" => Thread::Queue.new }
+      results = in_threads(2) do |number|
+        own, other = number.zero? ? %w[a b] : %w[b a]
+        view.fetch(own) do
+          began[own].push(true)
+          began[other].pop
+          fetches[number].call(other)
+        end
+      end
+      # The one that closes the circle is told so. The other one that its load has failed, unless it comes later and loads itself.
+      others = results.grep_v(Larder::RecursiveLoad)
+      assert_equal 1, others.length
+      assert_kind_of Larder::RecursiveLoad, others.first.cause if others.first.is_a?(StandardError)
+      assert_equal(1, view.fetch("a") { view.fetch("b") { 1 } })
+      view.delete_multi(%w[a b more])
+    end
+  end
+
   def test_block_that_fetches_its_own_key_raises
     view = make_cache.view("value")
     error = assert_raises(Larder::RecursiveLoad) { view.fetch("k") { view.fetch("k") { 1 } } }

@@ -22,6 +22,8 @@ pub enum ErrorClass {
     LoadTimeout,
     /// An option, a name or a key for signatures.
     Option,
+    /// A loader that waits for its own load, itself or through others.
+    Recursive,
     /// Redis did not do what it was asked for.
     Redis,
     /// Anything else.

@@ -20,6 +20,7 @@
 //! - [`profile`] is what all languages can read: MessagePack, with bounds. Private encodings are signed ([`Signer`]).
 //! - [`HostCache::open_view`], [`CallOptions`], [`lease()`], [`increment`], [`HostView::update`] and [`HostError`] are what every
 //!   binding does alike.
+//! - [`Waiting`] notices callers whose loaders wait for each other.
 //! - [`take_logs`] is the log of larder for the logger of the host.
 //! - [`HostCache::wait`] blocks a thread of the host, [`Completions`] wake its event loop.
 //!
@@ -35,6 +36,7 @@
 mod ahead;
 mod cache;
 mod calls;
+mod circles;
 mod codec;
 mod completions;
 mod counters;
@@ -57,6 +59,7 @@ mod wait;
 pub use ahead::{AheadHit, DueLoad, hit_ahead, lease_ahead};
 pub use cache::{HostCache, HostView, StartError};
 pub use calls::{Sum, increment, lease, lease_many, write_many};
+pub use circles::{LoadId, Waiting};
 pub use codec::{HostCodec, NIL, Objects, Payload, PrivateFormat};
 pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]

@@ -33,7 +33,7 @@ defmodule Larder.LoadTimeout do
 end
 
 defmodule Larder.RecursiveLoad do
-  @moduledoc "A loader fetched the key that it loads: it would wait for itself."
+  @moduledoc "A loader fetched the key that it loads, or one whose loader waits for that key: it would wait for itself."
   defexception [:message]
 end
 

@@ -7,7 +7,9 @@ use crate::lease::{BulkLoad, Due, Load};
 use crate::raised::{Raised, Result};
 use crate::update::Update;
 use crate::view::View;
+use larder_host::Waiting;
 use napi_sys as sys;
+use std::cell::RefCell;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
@@ -17,6 +19,8 @@ pub(crate) enum External {
     View(View),
     Load(Load),
     Due(Due),
+    /// Until it ends.
+    Waiting(RefCell<Option<Waiting>>),
     Update(Box<Update>),
     BulkLoad(Box<BulkLoad>),
 }
@@ -81,6 +85,13 @@ impl<'s> Value<'s> {
         match self.external(env)? {
             External::Due(due) => Ok(due),
             _ => Err(Raised::fault("it is no value that is due")),
+        }
+    }
+
+    pub(crate) fn waiting(self, env: Env<'s>) -> Result<&'s RefCell<Option<Waiting>>> {
+        match self.external(env)? {
+            External::Waiting(waiting) => Ok(waiting),
+            _ => Err(Raised::fault("it is no wait")),
         }
     }
 

@@ -26,7 +26,7 @@ class LoadTimeout(LarderError, TimeoutError):
 
 
 class RecursiveLoad(LarderError, RuntimeError):
-    """A loader fetched its own key: it would wait for itself."""
+    """A loader fetched its own key, or one whose loader waits for its own key: it would wait for itself."""
 
 
 class RedisError(LarderError):

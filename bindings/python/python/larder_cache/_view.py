@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast, overload
 
 from . import _core
-from ._core import BulkLoad, Call, Load, Update, key_bytes
+from ._core import BulkLoad, Call, Load, Update, Waiting, key_bytes
 from ._errors import LarderError, RecursiveLoad
 from ._waiting import start, wait
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 #: A cache by its identity, the name of a view, and a key.
-Loading = tuple[int, str, bytes]
+Loading = bytes
 
 
 class _Leading:
@@ -100,9 +100,10 @@ class View(_core.View):
         if found is not _MISSED and not isinstance(found, Call):
             return found
         own = self._own(key)
-        leased = wait(self.cache, self._lease(key, options) if found is _MISSED else found)
-        if leased is _UNREADABLE:
-            leased = wait(self.cache, self._lease(key, {**options, "refresh": True}))
+        with _waiting(own):
+            leased = wait(self.cache, found if isinstance(found, Call) else self._lease(key, options))
+            if leased is _UNREADABLE:
+                leased = wait(self.cache, self._lease(key, {**options, "refresh": True}))
         if not isinstance(leased, Load):
             return leased
         try:
@@ -135,9 +136,10 @@ class View(_core.View):
         if found is not _MISSED and not isinstance(found, Call):
             return found
         own = self._own(key)
-        leased = await start(self.cache, self._lease(key, options) if found is _MISSED else found)
-        if leased is _UNREADABLE:
-            leased = await start(self.cache, self._lease(key, {**options, "refresh": True}))
+        with _waiting(own):
+            leased = await start(self.cache, found if isinstance(found, Call) else self._lease(key, options))
+            if leased is _UNREADABLE:
+                leased = await start(self.cache, self._lease(key, {**options, "refresh": True}))
         if not isinstance(leased, Load):
             return leased
         try:
@@ -166,21 +168,20 @@ class View(_core.View):
         It may be called again for keys that another caller was about to load and did not.
         """
         keys = list(keys)
-        for key in keys:
-            self._own(key)
-        leased = wait(self.cache, self._lease_many(keys, options))
-        while isinstance(leased, BulkLoad):
-            wanted = leased.keys
-            try:
-                with _lead(*map(self._own, wanted)):
-                    values = loader(wanted, leased) if with_load else loader(wanted)
-                values = dict(values)
-            except Exception as raised:
-                return wait(self.cache, leased._fail(raised))
-            except BaseException:
-                leased._abandon()
-                raise
-            leased = wait(self.cache, leased._complete(values))
+        with _waiting(*(self._own(key) for key in keys)):
+            leased = wait(self.cache, self._lease_many(keys, options))
+            while isinstance(leased, BulkLoad):
+                wanted = leased.keys
+                try:
+                    with _lead(*map(self._own, wanted)):
+                        values = loader(wanted, leased) if with_load else loader(wanted)
+                    values = dict(values)
+                except Exception as raised:
+                    return wait(self.cache, leased._fail(raised))
+                except BaseException:
+                    leased._abandon()
+                    raise
+                leased = wait(self.cache, leased._complete(values))
         return leased
 
     async def afetch_many(
@@ -188,23 +189,22 @@ class View(_core.View):
     ) -> dict[Any, Any]:
         """As :meth:`fetch_many`, with a coroutine function or a function."""
         keys = list(keys)
-        for key in keys:
-            self._own(key)
-        leased = await start(self.cache, self._lease_many(keys, options))
-        while isinstance(leased, BulkLoad):
-            wanted = leased.keys
-            try:
-                with _lead(*map(self._own, wanted)):
-                    values = loader(wanted, leased) if with_load else loader(wanted)
-                    if inspect.isawaitable(values):
-                        values = await values
-                values = dict(values)
-            except Exception as raised:
-                return await start(self.cache, leased._fail(raised))
-            except BaseException:
-                leased._abandon()
-                raise
-            leased = await start(self.cache, leased._complete(values))
+        with _waiting(*(self._own(key) for key in keys)):
+            leased = await start(self.cache, self._lease_many(keys, options))
+            while isinstance(leased, BulkLoad):
+                wanted = leased.keys
+                try:
+                    with _lead(*map(self._own, wanted)):
+                        values = loader(wanted, leased) if with_load else loader(wanted)
+                        if inspect.isawaitable(values):
+                            values = await values
+                    values = dict(values)
+                except Exception as raised:
+                    return await start(self.cache, leased._fail(raised))
+                except BaseException:
+                    leased._abandon()
+                    raise
+                leased = await start(self.cache, leased._complete(values))
         return leased
 
     # Writing. Each returns whether all nodes know: if not, it holds here, is queued, and is replayed as a deletion.
@@ -380,7 +380,7 @@ class View(_core.View):
 
     def _own(self, key: Any) -> Loading:
         """The key as the loads of this caller know it. Raises if it is being loaded."""
-        own = (id(self.cache), self.name, key_bytes(key))
+        own = b"%d\0%s\0%s" % (id(self.cache), self.name.encode(), key_bytes(key))
         if any(own in leading.keys for leading in _leading.get()):
             raise RecursiveLoad(f"the loader of key {key!r} of view {self.name!r} fetches that key: it would wait for itself")
         return own
@@ -420,6 +420,20 @@ def _lead(*keys: Loading) -> Iterator[None]:
     finally:
         _leading.reset(token)
         leading.keys = frozenset()
+
+
+@contextlib.contextmanager
+def _waiting(*wanted: Loading) -> Iterator[None]:
+    """A wait for these loads. Raises if one of them waits for a load of this caller."""
+    held = [key for leading in _leading.get() for key in leading.keys]
+    if not held:
+        yield
+        return
+    waiting = Waiting(held, list(wanted))
+    try:
+        yield
+    finally:
+        waiting.end()
 
 
 def _sum(key: Any, result: Any) -> int | None:

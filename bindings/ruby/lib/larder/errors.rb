@@ -26,7 +26,7 @@ module Larder
   # The load exceeded its +hard_timeout+, and there was no stale value.
   class LoadTimeout < Error; end
 
-  # A block fetched the key that it loads: it would wait for itself.
+  # A block fetched the key that it loads, or one whose block waits for that key: it would wait for itself.
   class RecursiveLoad < Error; end
 
   # Redis did not confirm, refused, or was not asked. Of an invalidation this is no exception: it is queued.

@@ -18,6 +18,9 @@ module Larder
   end
   REMOVE.freeze
 
+  # A wait of a fiber that loads something.
+  class Waiting; end # :nodoc:
+
   # An update that a block decides about.
   class Update; end # :nodoc:
 
@@ -52,6 +55,19 @@ module Larder
                              "wait for itself"
       end
 
+      # What the block returns, which waits for the loads of these keys. Raises if one of them waits for a load of this fiber.
+      def wait(view, keys)
+        held = Thread.current[:larder_loads]&.filter_map { |loaded, load| loaded if load._leads? }
+        return yield if held.nil? || held.empty?
+
+        waiting = Waiting._begin(held, keys.map { |key| own(view, key) })
+        begin
+          yield
+        ensure
+          waiting._end
+        end
+      end
+
       # Notes that the block loads these keys.
       def lead(view, keys, load)
         before = Thread.current[:larder_loads] || []
@@ -66,7 +82,7 @@ module Larder
       private
 
       def own(view, key)
-        [view.cache.__id__, view.name, Larder.key_bytes(key)]
+        "#{view.cache.__id__}\0#{view.name}\0".b << Larder.key_bytes(key).b
       end
     end
   end

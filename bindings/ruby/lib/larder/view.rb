@@ -113,9 +113,9 @@ module Larder
       # Before it leads: what a method returns is lost where an interruption comes as it returns.
       load = _load(key)
       begin
-        leased = load._lease(options)
+        leased = Loads.wait(self, [key]) { load._lease(options) }
         # One that cannot be read is loaded anew.
-        leased = load._lease({ **options, refresh: true }) if MISSED.equal?(leased)
+        leased = Loads.wait(self, [key]) { load._lease({ **options, refresh: true }) } if MISSED.equal?(leased)
         return leased unless load.equal?(leased)
 
         begin
@@ -141,7 +141,7 @@ module Larder
 
       keys.each { |key| Loads.check(self, key) }
       load = _bulk_load(keys)
-      begin
+      found = Loads.wait(self, keys) do
         found = load._lease(options)
         while load.equal?(found)
           begin
@@ -153,6 +153,7 @@ module Larder
           end
           found = load._complete(loaded.keys, loaded.values)
         end
+        found
       ensure
         load._abandon
       end

@@ -70,7 +70,7 @@ pub(super) const CRATES: &[CrateLayers] = &[
             ("forms", &["ahead", "calls", "schemas"]),
             ("handles", &["cache", "completions"]),
             ("errors", &["errors"]),
-            ("views", &["update", "views"]),
+            ("views", &["circles", "update", "views"]),
         ],
         exceptions: &[],
     },
