@@ -34,7 +34,7 @@ defmodule Larder do
 
   @type view_option ::
           {:schema, {String.t() | atom(), non_neg_integer()}}
-          | {:codec, :messagepack | :etf}
+          | {:codec, :messagepack | :json | :etf}
           | {:keys, [binary()]}
           | write_option()
           | {:negative_ttl | :retry_after | :soft_timeout | :hard_timeout, time()}
@@ -71,7 +71,8 @@ defmodule Larder do
 
     * `schema`: the name and the number of the schema of the values, `{name, 1}` by default. Values of another schema are misses:
       raise the number when their shape changes.
-    * `codec`: `:messagepack`, which every language reads, or `:etf`, which stores every term, for programs with one of the `keys`.
+    * `codec`: `:messagepack`, which every language reads; `:json`, which they read too, and other programs as text in Redis; or
+      `:etf`, which stores every term, for programs with one of the `keys`.
     * `ttl`, `grace`, `tags`, `jitter`, `negative_ttl`, `retry_after`, `soft_timeout`, `hard_timeout`, `refresh_ahead`: of its values
       and loads.
   """

@@ -40,7 +40,7 @@ static FUNCTIONS: &[Nif] = &[
     nif!(c"set_enabled", 2, On::Scheduler, crate::cache::set_enabled),
     nif!(c"coherence", 1, On::Scheduler, crate::cache::coherence),
     nif!(c"stats", 1, On::Scheduler, crate::cache::stats),
-    nif!(c"open_view", 6, On::DirtyIo, crate::view::open),
+    nif!(c"open_view", 7, On::DirtyIo, crate::view::open),
     nif!(c"read", 3, On::Scheduler, crate::view::read),
     nif!(c"read_multi", 3, On::Scheduler, crate::view::read_multi),
     nif!(c"exists", 3, On::Scheduler, crate::view::exists),

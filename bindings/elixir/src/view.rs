@@ -127,7 +127,7 @@ pub(crate) fn slices(keys: &[Vec<u8>]) -> impl Iterator<Item = &[u8]> {
     keys.iter().map(Vec::as_slice)
 }
 
-/// `open_view(cache, name, schema, number, signing_keys, options)`. With keys its values are private.
+/// `open_view(cache, name, schema, number, codec, signing_keys, options)`. With keys its values are private.
 pub(crate) fn open<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
     let cache = cache_of(call.given[0])?.clone();
     if cache.is_closed() {
@@ -137,11 +137,11 @@ pub(crate) fn open<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
         (text(call.given[1], "the name of a view")?, text(call.given[2], "the name of a schema")?);
     let number = u32::try_from(integer(call.given[3], "the number of a schema")?);
     let number = number.map_err(|_| Raised::option("the number of a schema must be from 0 to 2^32 - 1"))?;
-    let defaults = call_options(call.given[5])?;
-    let codec = if call.given[4].is_nil() {
-        HostCodec::message_pack()
+    let defaults = call_options(call.given[6])?;
+    let codec = if call.given[5].is_nil() {
+        HostCodec::of_name(&text(call.given[4], "the name of a codec")?)?
     } else {
-        let keys: Option<Vec<&[u8]>> = call.given[4].elements().map(Term::bytes).collect();
+        let keys: Option<Vec<&[u8]>> = call.given[5].elements().map(Term::bytes).collect();
         let signer = Signer::new(keys.ok_or_else(|| Raised::option("keys must be a list of binaries"))?)?;
         let shown = format!("{schema}/{number}");
         let signed = SignedView { namespace: &cache.namespace, view: &name, schema: &shown };

@@ -24,11 +24,11 @@ class Cache {
     Object.freeze(this)
   }
 
-  view (name, { schema = [name, 1], shared = false, ...options } = {}) {
+  view (name, { schema = [name, 1], codec = 'messagepack', shared = false, ...options } = {}) {
     const [schemaName, number] = checkSchema(schema)
     if (typeof shared !== 'boolean') throw new OptionError(`shared is ${String(shared)}; it must be true or false`)
     const loadsAhead = !['never', undefined, null].includes(options.refreshAhead)
-    return new View(this, name, native.openView(this.#handle, name, schemaName, number, shared, options), { loadsAhead, cacheId: native.cacheId(this.#handle) })
+    return new View(this, name, native.openView(this.#handle, name, schemaName, number, shared, codec, options), { loadsAhead, cacheId: native.cacheId(this.#handle) })
   }
 
   wrap (name, load, { schema = ['cached', 1], ...options } = {}) {

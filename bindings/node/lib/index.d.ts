@@ -67,6 +67,11 @@ export interface Ahead {
 export interface ViewOptions extends Policy, Ahead {
   /** A name and a number: raise the number when the shape of the values changes. The default is the name of the view and 1. */
   schema?: readonly [name: string, number: number]
+  /**
+   * How Redis has the values: `"messagepack"`, the default, or `"json"`, which other programs read as text, and which has no bytes, dates
+   * or numbers that are not finite. Views of both read each other's values.
+   */
+  codec?: 'messagepack' | 'json'
   /** All hits of a thread return one frozen object. Otherwise each one gets its own. */
   shared?: boolean
 }

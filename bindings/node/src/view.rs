@@ -10,7 +10,7 @@ use crate::object::{Encoding, Kept, Stored};
 use crate::options;
 use crate::raised::{Failure, Raised, Result};
 use larder::{CacheError, Fetched, Removal};
-use larder_host::{ErrorClass, HostView, Objects, Sum, ViewOptions};
+use larder_host::{ErrorClass, HostCodec, HostView, Objects, Sum, ViewOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,15 +77,16 @@ pub(crate) fn slices(keys: &[Vec<u8>]) -> impl Iterator<Item = &[u8]> {
     keys.iter().map(Vec::as_slice)
 }
 
-/// `openView(cache, name, schema, number, isShared, options)`
+/// `openView(cache, name, schema, number, isShared, codec, options)`
 pub(crate) fn open<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value<'s>> {
     let cache = given[0].cache(env)?.clone();
     let (name, schema) =
         (text(env, given[1], "the name of a view")?, text(env, given[2], "the name of a schema")?);
     let (number, is_shared) = (given[3].number(env)? as u32, given[4].boolean(env)?);
-    let defaults = options::of(env, given[5])?;
+    let codec = HostCodec::of_name(&text(env, given[5], "the name of a codec")?)?;
+    let defaults = options::of(env, given[6])?;
     let host = cache.host()?;
-    let encoding = Encoding::new(is_shared, host.max_value_bytes());
+    let encoding = Encoding::new(codec, is_shared, host.max_value_bytes());
     let objects = if is_shared { Objects::kept() } else { Objects::Copied };
     let codec = encoding.codec.clone();
     let view = host.open_view(ViewOptions { name, schema: (schema, number), codec, objects, defaults })?;

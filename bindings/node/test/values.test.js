@@ -37,6 +37,27 @@ test('values come back equal from the loader, from memory and from Redis', async
   await Promise.all([one.close(), two.close()])
 })
 
+test('values of a JSON view come back equal, and views of MessagePack read them', async (t) => {
+  const server = await redis(t)
+  const [one, two] = [0, 1].map((number) => new Cache('json', { redis: server.url, ttl: '5m', memoryBytes: (64 << 20) + number }))
+  const [json, other] = [one.view('v', { codec: 'json' }), two.view('v')]
+  const isJson = (value) => !Buffer.isBuffer(value) && !(value instanceof Date) && (typeof value !== 'number' || Number.isFinite(value))
+  for (const [number, value] of VALUES.filter(isJson).entries()) {
+    assert.deepStrictEqual(await json.fetch(number, () => value), value)
+    assert.deepStrictEqual(json.hit(number), value)
+    assert.deepStrictEqual(await other.get(number), value, 'from Redis')
+  }
+  for (const [value, said] of [
+    [{ a: [Buffer.from('x')] }, 'at $.a[0]: JSON has no bytes'],
+    [new Date(0), 'at $: JSON has no points in time'],
+    [[NaN], 'at $[0]: JSON has no numbers that are not finite']
+  ]) {
+    await assert.rejects(json.set('refused', value), (error) => error instanceof EncodeError && error.message.includes(said))
+  }
+  assert.throws(() => one.view('w', { codec: 'yaml' }), /codec is "yaml"; it must be messagepack or json/)
+  await Promise.all([one.close(), two.close()])
+})
+
 test('what is lost on the way is written down', async () => {
   const view = new Cache('lost', { ttl: '5m' }).view('v')
   for (const [written, read] of [

@@ -96,21 +96,24 @@ impl View {
 
 #[pymethods]
 impl View {
-    /// `keys` are those that sign private values, which only a view with pickle has.
+    /// With the name of the codec are the keys that sign private values, which only a view with pickle has.
     #[new]
-    #[pyo3(signature = (cache, name, schema, shared, keys, options))]
+    #[pyo3(signature = (cache, name, schema, shared, codec, options))]
     fn new(
         py: Python<'_>,
         cache: &Cache,
         name: String,
         schema: (String, u32),
         shared: bool,
-        keys: Option<Vec<Vec<u8>>>,
+        codec: (String, Option<Vec<Vec<u8>>>),
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let defaults = options::of(Some(options))?;
-        let encoding = match keys {
-            None => Encoding::message_pack(shared, cache.host().max_value_bytes()),
+        let encoding = match codec.1 {
+            None => {
+                let codec = HostCodec::of_name(&codec.0).map_err(of_host)?;
+                Encoding::of_all_languages(codec, shared, cache.host().max_value_bytes())
+            }
             Some(keys) => {
                 let signer = Signer::new(keys).map_err(of_host)?;
                 let shown = format!("{}/{}", schema.0, schema.1);

@@ -60,6 +60,32 @@ def test_value_is_equal_and_of_equal_type_from_loader_memory_and_redis(make_cach
             assert same(found, value), (found, value)
 
 
+def test_value_of_a_json_view_is_equal_from_every_tier_and_read_by_other_views(make_cache):
+    writer, reader = (make_cache().view("value", codec="json") for _ in range(2))
+    other = make_cache().view("value")
+    values = [value for value in VALUES if not isinstance(value, (bytes, datetime.datetime)) and value != float("inf")]
+    for number, value in enumerate(values):
+        loaded = writer.fetch(number, lambda: value)
+        for found in (loaded, writer.hit(number), reader.get(number), other.get(number)):
+            assert same(found, value), (found, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [
+        ({"a": [b"x"]}, "at $.a[0]: JSON has no bytes"),
+        (math.inf, "at $: JSON has no numbers that are not finite"),
+        ([datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)], "at $[0]: JSON has no points in time"),
+    ],
+)
+def test_value_that_json_has_not_is_refused_where_it_is_written(cache, value, part):
+    view = cache.view("value", codec="json")
+    for write in (lambda: view.set("key", value), lambda: view.fetch("key", lambda: value)):
+        with pytest.raises(larder_cache.EncodeError) as raised:
+            write()
+        assert part in str(raised.value)
+
+
 def test_nan_stays_nan(cache):
     assert math.isnan(cache.view("value").fetch("nan", lambda: float("nan")))
 
@@ -189,7 +215,7 @@ def test_class_that_does_not_exist_any_more_is_a_miss(make_cache, monkeypatch, c
     ("words", "part"),
     [
         ({"codec": "pickle"}, "needs keys"),
-        ({"codec": "json"}, "'messagepack' or 'pickle'"),
+        ({"codec": "yaml"}, "'messagepack', 'json' or 'pickle'"),
         ({"keys": [b"k" * 16]}, "no other codec has keys"),
         ({"codec": "pickle", "keys": [b"short"]}, "at least 16"),
         ({"codec": "pickle", "keys": []}, "there is no key"),

@@ -89,8 +89,8 @@ pub(crate) fn found_or_missed<'r>(
     Ok(encoding.object(ruby, found, key)?.unwrap_or_else(|| ruby.missed()))
 }
 
-/// `View._open(cache, name, schema, number, shared, keys, options)`. `keys` are those that sign private values, which only a view
-/// with `Marshal` has.
+/// `View._open(cache, name, schema, number, shared, codec, keys, options)`. `keys` are those that sign private values, which only a
+/// view with `Marshal` has.
 fn open<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let node = node_of(given.get(0))?;
     let name = text(ruby, given.get(1), "the name of a view")?;
@@ -98,8 +98,8 @@ fn open<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     let number = given.get(3).to_i64().and_then(|number| u32::try_from(number).ok());
     let number =
         number.ok_or_else(|| Raised::new(ErrorClass::Option, "the number of a schema has 32 bits"))?;
-    let codec = match given.get(5) {
-        none if none.is_nil() => HostCodec::message_pack(),
+    let codec = match given.get(6) {
+        none if none.is_nil() => HostCodec::of_name(&text(ruby, given.get(5), "the name of a codec")?)?,
         keys => {
             let secrets =
                 keys.elements(ruby)?.into_iter().map(|key| secret(key)).collect::<Result<Vec<_>>>()?;
@@ -114,7 +114,7 @@ fn open<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
         schema: (schema, number),
         codec,
         objects: encoding.objects(),
-        defaults: call_options(ruby, given.get(6))?,
+        defaults: call_options(ruby, given.get(7))?,
     };
     let view = node.host().open_view(options)?;
     let loads_ahead = view.loads_ahead(&CallOptions::default());
@@ -307,7 +307,7 @@ fn of_removal<'r>(ruby: Ruby<'r>, removed: std::result::Result<Removal, CacheErr
 
 pub(crate) fn define(ruby: Ruby<'_>) -> Result<()> {
     let class = ruby.class(c"View")?;
-    ruby.add_functions(class, methods![c"_open" => open, 7..=7])?;
+    ruby.add_functions(class, methods![c"_open" => open, 8..=8])?;
     ruby.add_methods(
         class,
         methods![

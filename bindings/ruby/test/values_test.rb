@@ -35,6 +35,23 @@ class ValuesTest < LarderTest
     end
   end
 
+  def test_value_of_a_json_view_is_equal_from_every_tier_and_read_by_other_views
+    writer, reader = make_cache.view("value", codec: :json), make_cache.view("value", codec: :json)
+    other = make_cache.view("value")
+    values = VALUES.reject do |value|
+      value.is_a?(Time) || (value.is_a?(Float) && !value.finite?) || (value.is_a?(String) && value.encoding == Encoding::BINARY)
+    end
+    values.each_with_index do |value, key|
+      loaded = writer.fetch(key) { value }
+      [loaded, writer.hit(key), reader.read(key), other.read(key)].each { |found| assert_equal shape(value), shape(found) }
+    end
+    { { "a" => ["x".b << 255] } => "at $.a[0]: JSON has no bytes",
+      Time.at(0) => "at $: JSON has no points in time",
+      [Float::NAN] => "at $[0]: JSON has no numbers that are not finite" }.each do |value, part|
+      assert_includes assert_raises(Larder::EncodeError) { writer.write("refused", value) }.message, part
+    end
+  end
+
   def test_symbols_and_strings_of_ascii_are_text
     view = make_cache.view("value")
     view.write("k", { fruit: :apple, "encoded" => "apple".encode("US-ASCII"), "kana" => "a".encode("Shift_JIS") })

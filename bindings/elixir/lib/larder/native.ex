@@ -24,7 +24,7 @@ defmodule Larder.Native do
   def coherence(_cache), do: missing()
   def stats(_cache), do: missing()
 
-  def open_view(_cache, _name, _schema, _number, _signing_keys, _options), do: missing()
+  def open_view(_cache, _name, _schema, _number, _codec, _signing_keys, _options), do: missing()
   def read(_view, _reference, _key), do: missing()
   def read_multi(_view, _reference, _keys), do: missing()
   def exists(_view, _reference, _key), do: missing()

@@ -42,7 +42,7 @@ defmodule Larder.View do
     {schema, number} = schema(Keyword.get(own, :schema, {to_string(name), 1}))
     {codec, keys} = codec(Keyword.get(own, :codec, :messagepack), Keyword.get(own, :keys))
 
-    case Native.open_view(cache.native, to_string(name), schema, number, keys, call_options) do
+    case Native.open_view(cache.native, to_string(name), schema, number, Atom.to_string(codec), keys, call_options) do
       :closed ->
         raise Larder.Closed, "the cache #{inspect(cache.name)} was closed"
 
@@ -65,22 +65,22 @@ defmodule Larder.View do
     raise OptionError, ~s(schema is #{inspect(other)}; it must be a name and a number, as in {"product", 3})
   end
 
-  defp codec(:messagepack, nil), do: {:messagepack, nil}
-  defp codec(:messagepack, _), do: raise(OptionError, "keys sign the values of views whose codec is :etf")
+  defp codec(codec, nil) when codec in [:messagepack, :json], do: {codec, nil}
+  defp codec(codec, _) when codec in [:messagepack, :json], do: raise(OptionError, "keys sign the values of views whose codec is :etf")
   defp codec(:etf, keys) when is_list(keys), do: {:etf, keys}
 
   defp codec(:etf, keys) do
     raise OptionError, "keys is #{describe(keys)}; a view whose codec is :etf needs a list of binaries that sign its values"
   end
 
-  defp codec(other, _), do: raise(OptionError, "codec is #{inspect(other)}; it must be :messagepack or :etf")
+  defp codec(other, _), do: raise(OptionError, "codec is #{inspect(other)}; it must be :messagepack, :json or :etf")
 
   # A key is no text for a message.
   defp describe(nil), do: "missing"
   defp describe(_), do: "no list"
 
   @doc "A value as the native functions take it: of a private view in the external format, unless larder can add to it."
-  def encode(%__MODULE__{codec: :messagepack}, value), do: value
+  def encode(%__MODULE__{codec: codec}, value) when codec != :etf, do: value
   def encode(_, value) when is_binary(value) or is_float(value), do: value
   def encode(_, value) when is_nil(value) or is_boolean(value), do: value
   def encode(_, value) when is_integer(value) and value in @numbers_of_64_bits, do: value

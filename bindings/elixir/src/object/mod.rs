@@ -74,7 +74,7 @@ impl Encoding {
             room.take(bytes.len());
             return Ok(self.codec.private_value(key, bytes));
         }
-        match write::message_pack(value, limit) {
+        match write::message_pack(value, limit, self.codec.encoder(limit)) {
             Ok(bytes) => {
                 room.take(bytes.len());
                 Ok(self.codec.message_pack_value(key, bytes))

@@ -5,8 +5,11 @@ use crate::erl::{Kind, Term, atom};
 use larder_host::profile::{Encoder, Refused};
 
 /// The MessagePack of a term.
-pub(super) fn message_pack(term: Term<'_>, max_bytes: usize) -> Result<Vec<u8>, Refused> {
-    let mut encoder = Encoder::new(max_bytes);
+pub(super) fn message_pack(
+    term: Term<'_>,
+    max_bytes: usize,
+    mut encoder: Encoder,
+) -> Result<Vec<u8>, Refused> {
     write(term, max_bytes, &mut encoder)?;
     encoder.finish()
 }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 /// The most arguments of a function.
-const MAX_ARGUMENTS: usize = 6;
+const MAX_ARGUMENTS: usize = 7;
 
 /// What was passed; what was not is `undefined`.
 pub(crate) type Arguments<'s> = [Value<'s>; MAX_ARGUMENTS];

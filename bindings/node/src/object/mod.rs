@@ -57,13 +57,13 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
-    pub(crate) fn new(is_shared: bool, max_bytes: usize) -> Self {
-        Encoding { codec: HostCodec::message_pack(), is_shared, max_bytes }
+    pub(crate) fn new(codec: HostCodec, is_shared: bool, max_bytes: usize) -> Self {
+        Encoding { codec, is_shared, max_bytes }
     }
 
     /// The stored form of a value, for the entry of a key.
     pub(crate) fn stored<'s>(&self, env: Env<'s>, key: &[u8], value: Value<'s>) -> Result<Stored> {
-        match write::message_pack(env, value, self.max_bytes) {
+        match write::message_pack(env, value, self.codec.encoder(self.max_bytes)) {
             Ok(bytes) => Ok(self.codec.value(key, bytes)),
             Err(write::WriteError::Raised(raised)) => Err(raised),
             Err(write::WriteError::Refused(refused)) => {

@@ -27,9 +27,8 @@ impl From<Raised> for WriteError {
 pub(super) fn message_pack<'s>(
     env: Env<'s>,
     value: Value<'s>,
-    max_bytes: usize,
+    mut encoder: Encoder,
 ) -> Result<Vec<u8>, WriteError> {
-    let mut encoder = Encoder::new(max_bytes);
     write(env, value, &mut encoder)?;
     Ok(encoder.finish()?)
 }

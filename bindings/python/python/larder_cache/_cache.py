@@ -44,7 +44,7 @@ class Cache(_core.Cache):
         name: str,
         *,
         schema: Schema | None = None,
-        codec: Literal["messagepack", "pickle"] = "messagepack",
+        codec: Literal["messagepack", "json", "pickle"] = "messagepack",
         keys: Iterable[bytes] | None = None,
         shared: bool = False,
         **options: Any,
@@ -54,8 +54,9 @@ class Cache(_core.Cache):
         ``schema`` is a name and a number, such as ``("product", 3)``: raise the number when the shape of the values changes,
         and older values are misses. Its default is the name of the view with the number 1.
 
-        ``codec`` is ``"messagepack"``, which other languages read, or ``"pickle"``, which needs ``keys``: secrets of at least 16
-        bytes. The first one signs what is written; all of them are accepted.
+        ``codec`` is ``"messagepack"``, which other languages read; ``"json"``, which they read too, and other programs as text in
+        Redis; or ``"pickle"``, which needs ``keys``: secrets of at least 16 bytes. The first one signs what is written; all of them
+        are accepted.
 
         ``shared`` makes all hits return one object, which no caller may change. Otherwise only objects that cannot be changed
         are shared, and the others are decoded at each hit.
@@ -64,11 +65,11 @@ class Cache(_core.Cache):
         ``jitter``, ``tags``, and ``refresh_ahead``: a number such as ``0.8``, the part of the TTL after which a fetch loads a
         value again that is still fresh, or ``"by_cost"``, by a chance that is the greater the longer its last load took.
         """
-        if codec not in ("messagepack", "pickle"):
-            raise OptionError(f"codec is {codec!r}; it must be 'messagepack' or 'pickle'")
+        if codec not in ("messagepack", "json", "pickle"):
+            raise OptionError(f"codec is {codec!r}; it must be 'messagepack', 'json' or 'pickle'")
         if (codec == "pickle") != (keys is not None):
             raise OptionError("codec 'pickle' needs keys, with which its values are signed, and no other codec has keys")
-        return View(self, name, _schema(name, schema), shared, _secrets(keys), options)
+        return View(self, name, _schema(name, schema), shared, (codec, _secrets(keys)), options)
 
     def cached(self, **options: Any) -> Callable[[F], F]:
         """Caches a function by its arguments, in a view named after it. See :meth:`View.cached`.

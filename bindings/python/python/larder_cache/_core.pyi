@@ -56,7 +56,7 @@ class View:
         name: str,
         schema: tuple[str, int],
         shared: bool,
-        keys: list[bytes] | None,
+        codec: tuple[str, list[bytes] | None],
         options: dict[str, Any],
     ) -> Any: ...
     def hit(self, key: Any, default: Any = None) -> Any:

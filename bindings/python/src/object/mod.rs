@@ -29,8 +29,8 @@ struct Pickle {
 }
 
 impl Encoding {
-    pub(crate) fn message_pack(shared: bool, max_bytes: usize) -> Self {
-        Encoding { codec: HostCodec::message_pack(), pickle: None, shared, max_bytes }
+    pub(crate) fn of_all_languages(codec: HostCodec, shared: bool, max_bytes: usize) -> Self {
+        Encoding { codec, pickle: None, shared, max_bytes }
     }
 
     pub(crate) fn pickle(py: Python<'_>, codec: HostCodec, shared: bool, max_bytes: usize) -> PyResult<Self> {
@@ -43,11 +43,12 @@ impl Encoding {
     /// The value of an object, for the entry of a key.
     pub(crate) fn value(&self, key: &[u8], object: &Bound<'_, PyAny>) -> PyResult<Value> {
         let Some(pickle) = &self.pickle else {
-            let bytes = write::message_pack(object, self.max_bytes).map_err(|error| refused(key, error))?;
+            let bytes = write::message_pack(object, self.codec.encoder(self.max_bytes))
+                .map_err(|error| refused(key, error))?;
             return Ok(self.codec.message_pack_value(key, bytes));
         };
         if is_immutable(object)
-            && let Ok(bytes) = write::message_pack(object, self.max_bytes)
+            && let Ok(bytes) = write::message_pack(object, self.codec.encoder(self.max_bytes))
         {
             return Ok(self.codec.message_pack_value(key, bytes));
         }

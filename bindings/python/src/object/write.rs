@@ -27,8 +27,7 @@ impl From<PyErr> for WriteError {
 }
 
 /// The MessagePack of an object.
-pub(super) fn message_pack(object: &Bound<'_, PyAny>, max_bytes: usize) -> Result<Vec<u8>, WriteError> {
-    let mut encoder = Encoder::new(max_bytes);
+pub(super) fn message_pack(object: &Bound<'_, PyAny>, mut encoder: Encoder) -> Result<Vec<u8>, WriteError> {
     write(object, &mut encoder)?;
     Ok(encoder.finish()?)
 }

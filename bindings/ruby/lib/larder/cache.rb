@@ -55,8 +55,8 @@ module Larder
     #
     # - +schema+: a name and a number, such as <tt>["product", 3]</tt>. Raise the number when the shape of the values changes,
     #   and older values are misses. By default the name of the view with the number 1.
-    # - +codec+: +:messagepack+, which other languages read, or +:marshal+, which needs +keys+: secrets of at least 16 bytes. The
-    #   first one signs what is written; all of them are accepted.
+    # - +codec+: +:messagepack+, which other languages read; +:json+, which they read too, and other programs as text in Redis; or
+    #   +:marshal+, which needs +keys+: secrets of at least 16 bytes. The first one signs what is written; all of them are accepted.
     # - +shared+: all hits return one object, which is frozen with all that is in it. Otherwise each hit returns a new one.
     # - +ttl+, +negative_ttl+ (of +nil+), +grace+, +retry_after+, +soft_timeout+, +hard_timeout+, +jitter+, +refresh_ahead+,
     #   +tags+: those of View

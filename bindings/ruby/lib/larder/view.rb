@@ -22,7 +22,7 @@ module Larder
       # Cache#view calls it.
       def open(cache, name, schema:, codec:, keys:, shared:, **options) # :nodoc:
         schema_name, number = schema_of(name, schema)
-        view = _open(cache, name, schema_name, number, shared, secrets(codec, keys), options)
+        view = _open(cache, name, schema_name, number, shared, codec.to_s, secrets(codec, keys), options)
         view.instance_exec do
           @cache = cache
           @name = name.to_s
@@ -48,8 +48,8 @@ module Larder
 
       # The keys that sign. The messages have none of them.
       def secrets(codec, keys)
-        unless %i[messagepack marshal].include?(codec)
-          raise OptionError, "codec is #{codec.inspect}; it must be :messagepack or :marshal"
+        unless %i[messagepack json marshal].include?(codec)
+          raise OptionError, "codec is #{codec.inspect}; it must be :messagepack, :json or :marshal"
         end
         if (codec == :marshal) == keys.nil?
           raise OptionError, "codec :marshal needs keys, with which its values are signed, and no other codec has keys"

@@ -42,7 +42,7 @@ impl Encoding {
         if self.codec.is_private() && !alike::is_read_alike(ruby, object)? {
             return self.marshalled(ruby, key, object);
         }
-        match write::message_pack(ruby, object, self.max_bytes) {
+        match write::message_pack(ruby, object, self.codec.encoder(self.max_bytes)) {
             Ok(bytes) => Ok(self.codec.message_pack_value(key, bytes)),
             Err(write::WriteError::Raised(raised)) => Err(raised),
             Err(write::WriteError::Refused(refused)) => Err(unwritten(key, &refused.to_string())),

@@ -31,9 +31,8 @@ type Written = Result<(), WriteError>;
 pub(super) fn message_pack<'r>(
     ruby: Ruby<'r>,
     object: Value<'r>,
-    max_bytes: usize,
+    mut encoder: Encoder,
 ) -> Result<Vec<u8>, WriteError> {
-    let mut encoder = Encoder::new(max_bytes);
     write(ruby, object, &mut encoder)?;
     Ok(encoder.finish()?)
 }

@@ -1,6 +1,5 @@
 //! Writing MessagePack: a binding calls a method for each object that it walks over.
 
-use super::json::{self, NotJson};
 use super::place::{Step, refused};
 use super::{MAX_DEPTH, MAX_JSON_DEPTH, NANOSECONDS_A_SECOND, Reason, Refused, SECONDS_BITS, TIMESTAMP};
 use rmp::encode;
@@ -55,6 +54,15 @@ enum Key {
     Written(Range<usize>),
 }
 
+/// What JSON has no form for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("JSON has no {0}")]
+pub(crate) struct NotJson(pub(super) &'static str);
+
+pub(super) const BYTES: NotJson = NotJson("bytes");
+pub(super) const NO_TIMESTAMP: NotJson = NotJson("points in time");
+pub(super) const NOT_FINITE: NotJson = NotJson("numbers that are not finite");
+
 impl Encoder {
     /// An encoder of a value of at most so many bytes, and no more than 2^32 - 1. Larder stores no longer one than
     /// [`Builder::max_value_bytes`](larder::Builder::max_value_bytes) says.
@@ -107,7 +115,7 @@ impl Encoder {
     /// As [`Encoder::nil`], and if JSON has no form for it.
     pub fn float(&mut self, value: f64) -> Result<(), Refused> {
         if !value.is_finite() {
-            self.check_form(json::NOT_FINITE)?;
+            self.check_form(NOT_FINITE)?;
         }
         self.scalar(0, |out| must(encode::write_f64(out, value)))
     }
@@ -125,7 +133,9 @@ impl Encoder {
     /// # Errors
     /// As [`Encoder::nil`], and for JSON.
     pub fn bytes(&mut self, value: &[u8]) -> Result<(), Refused> {
-        self.check_form(json::BYTES)?;
+        // A text that is too long is written as bytes by some, who do not look at all of it.
+        self.check_room(value.len())?;
+        self.check_form(BYTES)?;
         self.scalar(value.len(), |out| must(encode::write_bin(out, value)))
     }
 
@@ -134,7 +144,7 @@ impl Encoder {
     /// # Errors
     /// As [`Encoder::nil`], if there are a billion nanoseconds or more, and for JSON.
     pub fn timestamp(&mut self, seconds: i64, nanoseconds: u32) -> Result<(), Refused> {
-        self.check_form(json::TIMESTAMP)?;
+        self.check_form(NO_TIMESTAMP)?;
         if nanoseconds >= NANOSECONDS_A_SECOND {
             return Err(self.refused(Reason::Timestamp));
         }

@@ -4,15 +4,11 @@
 //! JSON has no form for bytes, points in time and numbers that are not finite. An [`Encoder`] for JSON refuses them where the host
 //! writes them, so that the refusal names the place.
 
+use super::Refused;
 use super::decoder::{DecodeError, Visitor, decode};
-use super::{Encoder, Refused};
+use super::encoder::{BYTES, Encoder, NO_TIMESTAMP, NOT_FINITE, NotJson};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor as Serde};
 use std::fmt;
-
-/// What [`to_json`] cannot write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("JSON has no {0}")]
-pub(crate) struct NotJson(pub(super) &'static str);
 
 /// Writes a value of the profile behind `out`.
 ///
@@ -112,7 +108,7 @@ impl Visitor for Writer<'_> {
     }
 
     fn timestamp(&mut self, _: i64, _: u32) -> Result<(), NotJson> {
-        Err(TIMESTAMP)
+        Err(NO_TIMESTAMP)
     }
 
     fn begin_list(&mut self, _: usize) -> Result<(), NotJson> {
@@ -141,10 +137,6 @@ impl Visitor for Writer<'_> {
         Ok(())
     }
 }
-
-pub(super) const BYTES: NotJson = NotJson("bytes");
-pub(super) const TIMESTAMP: NotJson = NotJson("points in time");
-pub(super) const NOT_FINITE: NotJson = NotJson("numbers that are not finite");
 
 /// Collects the lengths of all lists and maps, in the order in which they begin.
 struct Counter<'l>(&'l mut Vec<usize>);
@@ -346,7 +338,7 @@ mod tests {
     fn what_json_has_not_is_named() {
         for (message_pack, expected) in [
             (&[0xc4, 1, 7][..], BYTES),
-            (&[0xd6, 0xff, 0, 0, 0, 1], TIMESTAMP),
+            (&[0xd6, 0xff, 0, 0, 0, 1], NO_TIMESTAMP),
             (&[0xcb, 0x7f, 0xf0, 0, 0, 0, 0, 0, 0], NOT_FINITE),
         ] {
             assert_eq!(json(message_pack), Err(DecodeError::Visitor(expected)));
