@@ -319,6 +319,8 @@ async fn redis_keeps_stale_value_for_new_node() {
     eventually("it is stale", async || other.read("k").await.is_none()).await;
     let stale = other.fetch("k").load(|_| async { Err("down") }).await.expect("serves stale");
     assert_eq!((*stale, stale.source()), (1, Source::Stale));
+    // Its writer has it for a moment longer: its time to live begins with the reply of Redis.
+    eventually("it is stale here too", async || view.read("k").await.is_none()).await;
     let fresh = view.fetch("k").load(|_| async { Ok(2) }).await.expect("loads");
     assert_eq!((*fresh, fresh.source()), (2, Source::Loader));
 }
