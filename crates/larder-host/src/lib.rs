@@ -33,16 +33,13 @@
 //! # Keys
 //! The views have keys of bytes, which the binding writes by the rules of larder's keys: [`KeyParts`].
 
-mod ahead;
 mod cache;
 mod calls;
-mod circles;
 mod codec;
 mod completions;
 mod counters;
 mod errors;
 mod keys;
-mod load;
 mod logs;
 mod names;
 mod options;
@@ -50,16 +47,15 @@ mod process;
 pub mod profile;
 mod schemas;
 mod signature;
-mod turns;
-mod update;
 mod value;
 mod views;
 mod wait;
 
-pub use ahead::{AheadHit, DueLoad, hit_ahead, lease_ahead};
 pub use cache::{HostCache, HostView, StartError};
-pub use calls::{Sum, increment, lease, lease_many, write_many};
-pub use circles::{LoadId, Waiting};
+pub use calls::{
+    AheadHit, AheadLoad, Change, DueLoad, HostLeased, HostLoad, LoadError, LoadId, Sum, UpdateStep,
+    UpdateTry, Waiting, hit_ahead, increment, lease, lease_ahead, lease_many, write_many,
+};
 pub use codec::{HostCodec, NIL, Objects, Payload, PrivateFormat};
 pub use completions::{CallId, Completions, Outcome};
 #[cfg(unix)]
@@ -67,13 +63,11 @@ pub use completions::{NoticeSender, NoticeSocket, notice_socket};
 pub use counters::{cache_counters, tier_counters};
 pub use errors::{ErrorClass, HostError};
 pub use keys::KeyParts;
-pub use load::{AheadLoad, HostLeased, HostLoad, LoadError};
 pub use logs::{LogLevel, LogRecord, collect_logs, take_logs};
 pub use names::{NameError, mode_name};
 pub use options::{CallOption, CallOptions, Spelling, TimeOption, time_options};
 pub use process::PerProcess;
 pub use signature::{KeyError, MIN_KEY_BYTES, SignedView, Signer};
-pub use update::{Change, UpdateStep, UpdateTry};
 pub use value::HostValue;
 pub use views::ViewOptions;
 pub use wait::{WAIT_SLICE, WaitError, wait};

@@ -10,9 +10,9 @@
 //! Leases begin none of these loads: the core starts them with loaders alone, which run in its tasks. The loader here is one that
 //! waits for its caller, since code of the host runs nowhere else.
 
-use crate::calls::lease;
+use super::common::lease;
+use super::load::{AheadLoad, Ending, HostLeased, HostLoad, LoadError};
 use crate::codec::HostCodec;
-use crate::load::{AheadLoad, Ending, HostLeased, HostLoad, LoadError};
 use crate::options::CallOptions;
 use crate::value::HostValue;
 use larder::{FetchError, Fetched, LoadCx, Validity, View};

@@ -11,9 +11,9 @@
 //! Both steps are a [`View::update`] of larder, whose functions are of Rust: the first one keeps what it gets, the second one compares.
 //! Equal bytes are the same value, whoever has written them: a function makes the same of both.
 
+use super::turns::{Turn, turn_of};
 use crate::cache::{HostView, StartError};
 use crate::errors::{ErrorClass, HostError};
-use crate::turns::{Turn, turn_of};
 use crate::value::HostValue;
 use larder::{Update, Updated, View, WriteOptions};
 use std::hash::{BuildHasher, RandomState};

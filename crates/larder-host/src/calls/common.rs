@@ -1,7 +1,7 @@
 //! Calls of a view that every binding makes in the same way.
 
+use super::load::{HostLeased, HostLoad, LoadError};
 use crate::codec::HostCodec;
-use crate::load::{HostLeased, HostLoad, LoadError};
 use crate::options::CallOptions;
 use crate::value::HostValue;
 use larder::{
