@@ -2,7 +2,8 @@
 //! where it would deadlock.
 //!
 //! A thread that waits looks at the lock that it waits for and at no other. It spins for some microseconds, which is longer
-//! than most operations take, and then parks:
+//! than most operations take. Then it rests a few times, for some tens of microseconds each: a holder that has many operations to
+//! do, one after the other, would pay more for waking it after each than for the operation. At last it parks:
 //!
 //! ```text
 //! waiter                                     holder
@@ -26,8 +27,8 @@
 use crate::fork::Process;
 use crate::layout::prefetch::prefetch_at;
 use crate::sync::{
-    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, SPIN_PAUSES, heavy_barrier, light_barrier, spin_loop,
-    thread_id,
+    AtomicU32, AtomicUsize, Ordering, Outcome, Parking, RESTS, SPIN_PAUSES, heavy_barrier, light_barrier,
+    rest, spin_loop, thread_id,
 };
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -195,10 +196,17 @@ impl<T> Locks<T> {
             return false;
         }
         let mut inherited_since = None;
+        let mut rests = RESTS;
         loop {
             if lock.spin(me) {
                 return true;
             }
+            if rests > 0 {
+                rests -= 1;
+                rest();
+                continue;
+            }
+            rests = RESTS;
             let waited_long = lock.park(&self.parking);
             if waited_long && self.held_by(me) > 0 {
                 return false;

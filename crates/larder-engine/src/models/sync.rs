@@ -44,6 +44,8 @@ impl<T> Mutex<T> {
 
 /// One, so that threads often park.
 pub(crate) const SPIN_PAUSES: &[u32] = &[1];
+/// None: to rest is to let other threads run, which the explorer does anyway.
+pub(crate) const RESTS: u32 = 0;
 
 /// The pair of barriers, as a pair of fences: what the heavy one makes of the light one.
 pub(crate) fn light_barrier() {
@@ -57,6 +59,10 @@ pub(crate) fn heavy_barrier() -> bool {
 
 pub(crate) fn park_timeout(_: std::time::Duration) {
     thread::park();
+}
+
+pub(crate) fn rest() {
+    thread::yield_now();
 }
 
 pub(crate) fn back_off(_round: u32) {

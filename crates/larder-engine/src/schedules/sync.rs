@@ -31,12 +31,17 @@ impl<T> Mutex<T> {
     }
 }
 
+pub(crate) fn rest() {
+    thread::yield_now();
+}
+
 pub(crate) fn back_off(_round: u32) {
     thread::yield_now();
 }
 
 /// Few, so that threads often park.
 pub(crate) const SPIN_PAUSES: &[u32] = &[1];
+pub(crate) const RESTS: u32 = 1;
 
 /// Nothing is reordered.
 pub(crate) fn light_barrier() {}

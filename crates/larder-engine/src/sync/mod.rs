@@ -21,8 +21,16 @@ pub(crate) fn thread_id() -> usize {
     ME.with(|me| std::ptr::from_ref(me) as usize)
 }
 
-/// The pauses between looks at a lock before a thread parks, in spins: some microseconds in all.
+/// The pauses between looks at a lock before a thread rests, in spins: some microseconds in all.
 pub(crate) const SPIN_PAUSES: &[u32] = &[16, 32, 64, 64];
+
+/// How many times a thread rests, and looks again, before it parks.
+pub(crate) const RESTS: u32 = 4;
+
+/// Sleeps for some tens of microseconds, and is woken by nobody.
+pub(crate) fn rest() {
+    thread::sleep(std::time::Duration::from_micros(20));
+}
 
 /// Lets other threads run before the next round of a wait that nobody ends.
 pub(crate) fn back_off(round: u32) {
