@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use larder_engine::raw::{Key, PrefetchBatch, SharedBytes};
+use larder_engine::raw::{Key, PrefetchBatch, SharedBytes, Value};
 use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Ttl, raw};
 use larder_resp::Args;
@@ -148,6 +148,15 @@ impl<'a> Database<'a> {
     /// Prefetches the memory that lookups of these keys read.
     pub(crate) fn prefetch(&self, batch: &PrefetchBatch) {
         self.store.cache.prefetch(batch);
+    }
+
+    /// Brings the memory that lookups of these fields or members read into the processor's caches, if the value of `name` is large.
+    pub(crate) fn prefetch_members<'m>(&self, name: &[u8], members: impl Iterator<Item = &'m [u8]>) {
+        self.peek(name, |record| match record.value() {
+            Value::Object(Object::Hash(hash)) => hash.prefetch(members),
+            Value::Object(Object::Set(set)) => set.prefetch(members),
+            _ => {}
+        });
     }
 
     /// The deadline of the entry of `name` in milliseconds of Unix time, if it has one. Does not count as a use.

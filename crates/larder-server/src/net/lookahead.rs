@@ -67,6 +67,24 @@ impl Lookahead {
             self.end += 1;
         }
         db.prefetch(&batch);
+        self.prefetch_members(input, db);
+    }
+
+    /// Prefetches for commands on one key, as programs send them that fill a hash or a set, or read it.
+    fn prefetch_members(&self, input: &[u8], db: Database<'_>) {
+        let mut rest = input;
+        let requests = self.parsers[..self.end].iter().zip(&self.lengths).map(|(parser, length)| {
+            let args = parser.args(rest);
+            rest = &rest[*length..];
+            args.get(1).zip(args.get(2))
+        });
+        let mut requests = requests.map_while(|request| request);
+        let Some((key, first)) = requests.next() else { return };
+        let mut members =
+            requests.take_while(|(other, _)| *other == key).map(|(_, member)| member).peekable();
+        if members.peek().is_some() {
+            db.prefetch_members(key, std::iter::once(first).chain(members));
+        }
     }
 }
 
@@ -74,10 +92,15 @@ impl Lookahead {
 mod tests {
     use super::*;
     use crate::db::Store;
+    use crate::observers::FieldEvents;
+    use crate::values::hash::Field;
 
     /// The lengths of the requests that are taken until there is none.
-    fn taken(lookahead: &mut Lookahead, mut input: &[u8]) -> Vec<usize> {
-        let store = Store::new(Some(1 << 20)).expect("a valid limit");
+    fn taken(lookahead: &mut Lookahead, input: &[u8]) -> Vec<usize> {
+        taken_with(lookahead, &Store::new(Some(1 << 20)).expect("a valid limit"), input)
+    }
+
+    fn taken_with(lookahead: &mut Lookahead, store: &Store, mut input: &[u8]) -> Vec<usize> {
         let mut lengths = Vec::new();
         while let Some((_, length)) = lookahead.take(input, &Limits::default(), || store.database(0)) {
             input = &input[length..];
@@ -105,6 +128,36 @@ mod tests {
             }
         }
         assert_eq!(taken(&mut lookahead, &GET.repeat(40)), [GET.len(); 40]);
+    }
+
+    #[test]
+    fn requests_for_members_of_one_value_are_taken_as_all_others() {
+        let store = Store::new(Some(16 << 20)).expect("a valid limit");
+        let db = store.database(0);
+        for number in 0..20_000 {
+            let name = format!("field {number}");
+            let field = Field { name: name.as_bytes(), value: b"v", deadline: None };
+            let stored = db.edit_hash(b"large", true, |hash| (FieldEvents::OWN, hash.put(field, 0)));
+            assert!(stored.is_ok_and(|is_new| is_new == Some(true)));
+        }
+        let requests: &[&[&str]] = &[
+            &["HGET", "large", "field 1"],
+            &["HGET", "large", "missing"],
+            &["HSET", "large", "field 2", "other"],
+            &["HLEN", "large"],
+            &["HGET", "large", "field 3"],
+            &["HGET", "missing", "field 1"],
+        ];
+        for skipped in 0..requests.len() {
+            let (mut input, mut lengths) = (Vec::new(), Vec::new());
+            for request in &requests[skipped..] {
+                let words = request.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+                let request = format!("*{}\r\n", request.len()) + &words.collect::<String>();
+                input.extend_from_slice(request.as_bytes());
+                lengths.push(request.len());
+            }
+            assert_eq!(taken_with(&mut Lookahead::default(), &store, &input), lengths);
+        }
     }
 
     #[test]

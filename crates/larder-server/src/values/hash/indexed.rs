@@ -19,6 +19,10 @@ use crate::values::table::{
 };
 
 const DEADLINE_BYTES: usize = size_of::<i64>();
+/// From so many fields on, a processor's caches seldom have what a lookup reads.
+const MIN_PREFETCHED: usize = 16_384;
+/// The names for which memory is loaded at the same time: about as many as a processor can.
+const PREFETCHES: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
@@ -111,6 +115,21 @@ impl Indexed {
     /// The field of this name.
     pub(super) fn get(&self, name: &[u8]) -> Option<Field<'_>> {
         self.find(hash_of(name), name).map(|handle| self.field(handle))
+    }
+
+    /// Brings what lookups of the first of these names read into the processor's caches. A lookup alone waits for the index, and
+    /// then for the slot; here these waits are those of all names at the same time. Does nothing where they are short.
+    pub(super) fn prefetch<'n>(&self, names: impl Iterator<Item = &'n [u8]>) {
+        if self.len() < MIN_PREFETCHED {
+            return;
+        }
+        let (mut candidates, mut found) = ([0; PREFETCHES], 0);
+        for candidate in names.take(PREFETCHES).filter_map(|name| self.index.candidate(hash_of(name))) {
+            candidates[found] = candidate;
+            found += 1;
+        }
+        let first_bytes = candidates[..found].iter().map(|handle| self.slots.get(*handle)[0]);
+        std::hint::black_box(first_bytes.fold(0, |all, byte| all ^ byte));
     }
 
     /// Calls `f` with about `count` fields from a cursor on, and returns the next cursor. Zero starts a scan, and ends it

@@ -72,6 +72,13 @@ impl Hash {
         Hash { form: Form::Packed(Packed::default()), extra: None }
     }
 
+    /// Brings what lookups of some names read into the processor's caches, where that is worth it.
+    pub(crate) fn prefetch<'n>(&self, names: impl Iterator<Item = &'n [u8]>) {
+        if let Form::Indexed(indexed) = &self.form {
+            indexed.prefetch(names);
+        }
+    }
+
     /// The number of fields, with those that have expired.
     pub(crate) fn stored(&self) -> usize {
         match &self.form {

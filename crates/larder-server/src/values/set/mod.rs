@@ -53,6 +53,11 @@ impl Set {
         self.members.contains(member, NOW)
     }
 
+    /// Brings what lookups of some members read into the processor's caches, where that is worth it.
+    pub(crate) fn prefetch<'n>(&self, members: impl Iterator<Item = &'n [u8]>) {
+        self.members.prefetch(members);
+    }
+
     /// Calls `f` with all members.
     pub(crate) fn visit(&self, mut f: impl FnMut(&[u8])) {
         self.members.visit(NOW, |field| f(field.name));

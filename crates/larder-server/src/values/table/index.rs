@@ -58,6 +58,11 @@ impl Index {
         self.tables[table_of(hash, self.tables.len())].find(hash, |handle| is_found(*handle)).copied()
     }
 
+    /// The handle at which a lookup of this hash looks first.
+    pub(in crate::values) fn candidate(&self, hash: u64) -> Option<Handle> {
+        self.tables[table_of(hash, self.tables.len())].iter_hash(hash).next().copied()
+    }
+
     /// Adds a handle, which is not in the index. `hash_of` computes the hash of any handle in it.
     pub(in crate::values) fn insert(&mut self, hash: u64, handle: Handle, hash_of: impl Fn(Handle) -> u64) {
         if self.len >= self.tables.len() * MAX_MEAN_ENTRIES {
@@ -272,6 +277,15 @@ mod tests {
             "{}",
             index.bytes_allocated()
         );
+    }
+
+    #[test]
+    fn candidate_is_nearly_always_what_a_lookup_finds() {
+        let mut index = Index::new();
+        assert_eq!(index.candidate(0), None);
+        (0..10_000).for_each(|handle| index.insert(hash_of(handle), handle, hash_of));
+        let right = (0..10_000).filter(|handle| index.candidate(hash_of(*handle)) == Some(*handle)).count();
+        assert!(right > 9_000, "{right}");
     }
 
     #[test]
