@@ -166,7 +166,7 @@ fn start_logging(telemetry: Option<&Telemetry>) {
         // By `eprintln!`, which panics if stderr is what failed.
         .log_internal_errors(false)
         .with_filter(filter);
-    tracing_subscriber::registry().with(log).with(telemetry.map(Telemetry::layer)).init();
+    tracing_subscriber::registry().with(log).with(telemetry.and_then(Telemetry::layer)).init();
 }
 
 /// The filter that a text describes. A word is the name of a level or of one of our targets: the parser would take any other
