@@ -29,8 +29,11 @@ pub(super) fn measure(entries: u64, bar: &ProgressBar, findings: &mut Findings) 
         // The reasons why a server is missing are noted already.
         for subject in start_all(&kinds, &mut Vec::new()) {
             let empty = resident_bytes(subject.id());
+            subject.fill_with(1, value_bytes, timed)?;
+            // Without what the first command makes resident: pages of the program, which do not grow with the entries.
+            let started = resident_bytes(subject.id());
             subject.fill_with(entries, value_bytes, timed)?;
-            let grown = resident_bytes(subject.id()).saturating_sub(empty) as f64;
+            let grown = resident_bytes(subject.id()).saturating_sub(started) as f64;
             let per_entry = grown / entries as f64 - (KEY_BYTES + value_bytes) as f64;
             let mut values = vec![Value::low(name, "B/entry", per_entry)];
             if timed {
