@@ -138,6 +138,10 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "SORT hash BY nosort",
     "COMMAND GETKEYS SORT k",
     "COMMAND GETKEYS SORT_RO k ALPHA",
+    "COMMAND GETKEYS SORT k STORE d",
+    "COMMAND GETKEYSANDFLAGS SORT k BY store LIMIT 0 store ALPHA store d",
+    "COMMAND GETKEYS SORT k STORE",
+    "COMMAND GETKEYS SORT k BY store",
 ];
 
 #[test]

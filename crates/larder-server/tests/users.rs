@@ -284,6 +284,10 @@ fn request() -> impl Strategy<Value = Vec<String>> {
         "pfmerge K K",
         "sinterstore K K",
         "sort K",
+        "sort K store K",
+        "sort K store K desc store K",
+        "sort K by store limit 0 1 store K",
+        "sort K by store K",
         "unsubscribe K",
         "dbsize",
         "randomkey",
@@ -382,6 +386,32 @@ fn sort_by_other_keys_needs_the_right_to_read_all() {
     for request in requests {
         user.compare(&words(request)).unwrap();
     }
+}
+
+/// The key in which `SORT` stores stands behind an option.
+#[test]
+fn sort_that_stores_needs_the_right_to_write_there() {
+    let Some((mut admin, servers)) = Pair::start() else { return };
+    let mut user = Pair::connect(&servers.0, &servers.1);
+    for line in ["ACL SETUSER ada on nopass +@all %R~list ~own", "RPUSH list 2 1", "SET other x"] {
+        admin.compare(&words(line)).unwrap();
+    }
+    user.compare(&words("AUTH ada x")).unwrap();
+    for line in [
+        "SORT list STORE own",
+        "SORT list STORE other",
+        "SORT list STORE own STORE other",
+        "SORT list BY store LIMIT 0 1 STORE other",
+        "SORT list STORE list",
+        "MULTI",
+        "SORT list STORE other",
+        "EXEC",
+    ] {
+        user.compare(&words(line)).unwrap();
+    }
+    let script = ["EVAL", "return redis.call('sort', 'list', 'store', 'other')", "0"];
+    assert!(matches!(user.larder.call(&script), Frame::Error(text) if text.contains("can't access")));
+    admin.compare(&words("GET other")).unwrap();
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct CommandSpec {
     pub numkeys: u8,
     /// The word behind which the first half of the arguments are keys; empty without.
     keyword: &'static str,
+    /// The index of a further key of a request, behind an option.
+    target: Option<fn(Args<'_>) -> Option<usize>>,
     /// What a client has to know that uses it with a Redis: it is here in part only.
     pub in_part: Option<&'static str>,
     pub(crate) flags: Flags,
@@ -75,6 +77,7 @@ impl CommandSpec {
             keys: (0, 0, 0),
             numkeys: 0,
             keyword: "",
+            target: None,
             in_part: None,
             flags: Flags::NONE,
             access: [None; 2],
@@ -331,6 +334,12 @@ impl CommandSpec {
         self.flag(Flags::MOVABLE_KEYS)
     }
 
+    /// An option of it is followed by a key, at this index.
+    pub(crate) const fn target(mut self, index: fn(Args<'_>) -> Option<usize>) -> Self {
+        self.target = Some(index);
+        self.flag(Flags::MOVABLE_KEYS)
+    }
+
     /// It does this with each of its keys.
     pub(crate) const fn access(self, access: Access) -> Self {
         self.accesses(access, access)
@@ -491,16 +500,17 @@ impl CommandSpec {
                 Some(first..first + count).filter(|keys| !keys.is_empty())?
             }
         };
-        let indices = fixed.step_by((step as usize).max(1)).chain(counted).chain(named);
+        let target = self.target.and_then(|index| index(args));
+        let indices = fixed.step_by((step as usize).max(1)).chain(counted).chain(named).chain(target);
         Some(indices.filter_map(|index| args.get(index)).collect())
     }
 
     /// Whether `f` is true for all keys of a request. A request without a valid number of keys uses none.
     #[cfg(feature = "scripts")]
     pub(crate) fn all_keys(&self, args: Args<'_>, f: impl Fn(&[u8]) -> bool) -> bool {
-        match (self.keys, self.numkeys) {
+        match (self.keys, self.numkeys, self.target) {
             // Most commands.
-            ((1, 1, 1), 0) => args.get(1).is_none_or(f),
+            ((1, 1, 1), 0, None) => args.get(1).is_none_or(f),
             _ => self.keys_of(args).unwrap_or_default().into_iter().all(f),
         }
     }

@@ -203,6 +203,23 @@ pub(crate) fn sort_ro(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     lock_and_run(cx, args, false)
 }
 
+/// The index of the key in which a request stores: behind the last `STORE` that is no argument of another option.
+pub(crate) fn target(request: Args<'_>) -> Option<usize> {
+    let (mut index, mut target) = (2, None);
+    while let Some(word) = request.get(index) {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        if is(b"STORE") {
+            target = Some(index + 1);
+        }
+        index += match () {
+            () if is(b"LIMIT") => 3,
+            () if is(b"STORE") || is(b"BY") || is(b"GET") => 2,
+            () => 1,
+        };
+    }
+    target.filter(|index| *index < request.len())
+}
+
 /// Runs on locks. Messages are taken before the keys are unlocked, so that they are in order with the reply.
 fn lock_and_run(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Outcome {
     let reads_all = cx.session.last_command.is_some_and(|spec| rights::may_read_all_keys(spec, cx, args));
