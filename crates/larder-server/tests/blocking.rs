@@ -2,6 +2,7 @@
 //! exactly once, in the order of those who wait.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -536,4 +537,28 @@ fn reader_waits_on_if_the_new_entry_is_gone_at_once() {
     other.call(&words("XADD s 3-1 a 1"));
     let Frame::Array(streams) = reader.receive() else { panic!("no entries") };
     assert!(format!("{streams:?}").contains("3-1"), "{streams:?}");
+}
+
+/// RESP2 has two forms of null, and some clients expect the one of Redis.
+#[test]
+fn timeout_is_the_null_array_of_redis() {
+    let Some((_pair, servers)) = Pair::start() else { return };
+    let mut pair = Pair::connect(&servers.0, &servers.1);
+    for request in [
+        "BLMOVE nothing m LEFT LEFT 0.01",
+        "BRPOPLPUSH nothing m 0.01",
+        "BLPOP nothing 0.01",
+        "XREAD BLOCK 10 STREAMS nothing 0",
+        "ACL GETUSER nobody",
+    ] {
+        let request = encode(&words(request));
+        let [larder, redis] = [bytes_of(&mut pair.larder, &request), bytes_of(&mut pair.redis, &request)];
+        assert_eq!(larder, redis);
+    }
+}
+
+/// The reply as it is sent.
+fn bytes_of<S: Read + Write>(client: &mut Client<S>, request: &[u8]) -> String {
+    client.send(&[request, b"PING\r\n"].concat());
+    client.read_until(b"+PONG\r\n").escape_ascii().to_string()
 }

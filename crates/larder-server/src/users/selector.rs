@@ -345,7 +345,10 @@ impl Selector {
             };
             [prefix, &pattern.text].concat()
         };
-        self.keys.iter().map(rule).collect::<Vec<_>>().join(&b' ')
+        let mut rules: Vec<_> = self.keys.iter().map(rule).collect();
+        // Behind this one, another rule of keys would be refused when the rules are read again.
+        rules.sort_by_key(|rule| rule == b"~*");
+        rules.join(&b' ')
     }
 
     /// The rules of channels.

@@ -173,7 +173,7 @@ fn follow(cx: &mut Context<'_>, changed: &Changed) {
 
 fn describe(cx: &mut Context<'_>, name: &[u8]) -> Outcome {
     let Some(user) = cx.state.users.find(name) else {
-        cx.reply().null_array();
+        cx.reply().null();
         return Ok(());
     };
     let profile = user.profile();

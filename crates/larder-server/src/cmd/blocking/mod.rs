@@ -174,9 +174,10 @@ impl SlicedWork for BlockedCommand {
                 return Err(CommandError::Fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
             }
         };
-        match &self.wait {
-            Wait::Pop(pop) => reply(cx, pop, popped)?,
-            Wait::Read(_) => cx.reply().null_array(),
+        match (&self.wait, popped) {
+            (Wait::Pop(pop), Some(popped)) => reply(cx, pop, Some(popped))?,
+            // Of all commands, also of those that do not reply with arrays.
+            _ => cx.reply().null_array(),
         }
         Ok(true)
     }
