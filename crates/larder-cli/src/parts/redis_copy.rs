@@ -8,6 +8,7 @@
 //!
 //! All of it is on one connection, where the news of a change comes behind the replies to the commands that were executed
 //! before it. So a value that was read too early is read again. If the connection is lost, so is news: the copy begins anew.
+//! It does so too if `SWAPDB` was executed, of which the Redis tells nobody: the number of its calls is looked at.
 
 use super::redis_reader::{News, Reader};
 use super::redis_source::RedisSource;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// The time between two questions for news, once all keys are copied.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The time between two looks whether databases were swapped.
+const SWAP_LOOK: Duration = Duration::from_secs(1);
 /// The time before the next attempt to connect.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two reports of a copy that takes long.
@@ -77,12 +80,23 @@ struct Copy<'a> {
     failures: BTreeMap<String, (u64, String)>,
     evicted_before: u64,
     next_report: Instant,
+    /// The calls of `SWAPDB` before this copy.
+    swaps: u64,
+    next_swap_look: Instant,
 }
 
 impl<'a> Copy<'a> {
     fn new(handle: &'a CopyHandle, reader: Reader) -> Self {
-        let next_report = Instant::now() + REPORT;
-        Copy { handle, reader, failures: BTreeMap::new(), evicted_before: handle.evicted(), next_report }
+        let now = Instant::now();
+        Copy {
+            handle,
+            reader,
+            failures: BTreeMap::new(),
+            evicted_before: handle.evicted(),
+            next_report: now + REPORT,
+            swaps: 0,
+            next_swap_look: now,
+        }
     }
 
     fn run(mut self) -> RedisResult<Ended> {
@@ -99,7 +113,7 @@ impl<'a> Copy<'a> {
             self.reader.ping()?;
             let news = self.reader.take_news();
             let is_quiet = news.is_empty();
-            if !self.follow(news)? {
+            if !self.follow(news)? || self.has_swapped(shall_end)? {
                 while !self.copy_all()? {}
                 self.handle.set_state(CopyState::InStep);
             }
@@ -119,6 +133,7 @@ impl<'a> Copy<'a> {
         self.handle.set_state(CopyState::Copying);
         self.handle.clear();
         self.failures.clear();
+        self.swaps = self.reader.swaps()?;
         let databases = self.reader.databases()?;
         let all: u64 = databases.iter().map(|(_, keys)| keys).sum();
         let mut seen = 0;
@@ -165,6 +180,19 @@ impl<'a> Copy<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether databases were swapped since this copy began: looks from time to time, or now.
+    fn has_swapped(&mut self, now: bool) -> RedisResult<bool> {
+        if !now && Instant::now() < self.next_swap_look {
+            return Ok(false);
+        }
+        self.next_swap_look = Instant::now() + SWAP_LOOK;
+        let has_swapped = self.reader.swaps()? != self.swaps;
+        if has_swapped {
+            remark("larder server: the copy begins anew: SWAPDB was executed");
+        }
+        Ok(has_swapped)
     }
 
     fn copy(&mut self, database: u64, names: &[Vec<u8>]) -> RedisResult<()> {

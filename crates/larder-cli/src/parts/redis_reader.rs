@@ -88,6 +88,13 @@ impl Reader {
         Ok(text.lines().filter_map(parse_database).collect())
     }
 
+    /// How many times databases were swapped, of which there is no news. The count may be set back.
+    pub(super) fn swaps(&mut self) -> RedisResult<u64> {
+        let text: String = cmd("INFO").arg("commandstats").query(&mut self.connection)?;
+        let calls = text.lines().find_map(|line| line.strip_prefix("cmdstat_swapdb:calls="));
+        Ok(calls.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0))
+    }
+
     /// The next keys of a database, and the cursor behind them.
     pub(super) fn scan(&mut self, database: u64, cursor: u64) -> RedisResult<(u64, Vec<Vec<u8>>)> {
         self.select(database)?;

@@ -248,3 +248,26 @@ fn redis_that_cannot_be_copied_is_an_error_at_the_start() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stderr.contains("dump"), "{ended:?}");
 }
+
+/// A Redis tells nobody that databases were swapped.
+#[test]
+fn copy_has_what_databases_have_after_a_swap() {
+    let Some((redis, port)) = RedisServer::start_with_port("--port", &[]) else { return };
+    let source: SocketAddr = ([127, 0, 0, 1], port).into();
+    for database in DATABASES {
+        let mut connection = connect(source, database);
+        let first = u64::from(database) * KEYS;
+        (first..first + KEYS / 10).for_each(|number| write(&mut connection, number));
+    }
+    let (_copy, copy) = start_copy(port);
+    let equal = || {
+        DATABASES.iter().all(|one| content(&mut connect(source, *one)) == content(&mut connect(copy, *one)))
+    };
+    await_state(copy, "master_sync_in_progress:0");
+    assert_eq!(redis.command("SWAPDB 0 3").trim_end(), "+OK");
+    until("the swapped databases are copied", || equal().then_some(()));
+    // One that comes just before the end.
+    assert_eq!(redis.command("SWAPDB 3 0").trim_end(), "+OK");
+    end(copy);
+    assert_equal(source, copy);
+}
