@@ -318,7 +318,8 @@ impl Config {
         }
         let path = match self.database.split_once(':') {
             Some(("sqlite", path)) => path.strip_prefix("//").unwrap_or(path),
-            Some((scheme, rest)) if rest.starts_with("//") && scheme.len() > 1 => "",
+            // A mistyped URL would be a file otherwise, and a new, empty database.
+            Some((scheme, _)) if is_scheme(scheme) => "",
             _ => &self.database,
         };
         if path.is_empty() || path == ":memory:" {
@@ -381,6 +382,12 @@ fn host(option: &'static str, text: &str) -> Result<Host<String>, LinksError> {
 /// them.
 fn is_bare_host(host: &str) -> bool {
     !host.contains('*') && host.rsplit_once(':').is_none_or(|(_, rest)| rest.ends_with(']'))
+}
+
+/// Whether a text is the scheme of a URL (RFC 3986, section 3.1).
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || "+-.".contains(char))
 }
 
 /// A value as an error message shows it: a text that could not be seen, or not as one, is quoted.
@@ -534,12 +541,20 @@ mod tests {
         for (database, path) in [
             ("sqlite:./a/links.db", "./a/links.db"),
             ("sqlite:///var/links.db", "/var/links.db"),
+            ("./a:b.db", "./a:b.db"),
             ("links.db", "links.db"),
             ("/var/li:nks.db", "/var/li:nks.db"),
         ] {
             assert_eq!(address(database).unwrap(), DatabaseAddress::Sqlite(path.into()));
         }
-        for invalid in ["", "sqlite:", "sqlite::memory:", "mysql://localhost/links"] {
+        for invalid in [
+            "",
+            "sqlite:",
+            "sqlite::memory:",
+            "mysql://localhost/links",
+            "mysql:x",
+            "postgres:/me@localhost/links",
+        ] {
             assert!(address(invalid).is_err(), "{invalid}");
         }
     }

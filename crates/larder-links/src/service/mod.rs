@@ -45,6 +45,8 @@ const MAX_STREAMS: usize = 64;
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a service that stops waits for Redis to confirm its changes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a stop waits for the database, which may not answer.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The store and caches of a [`Links`]. The caller creates them, so that it can share them, monitor them, and keep them
 /// across a restart. Clones share the same store and caches.
@@ -145,6 +147,7 @@ impl Links {
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);
         let (flushed, store) = (visits.clone(), deps.store.clone());
+        tokio::spawn(store.watch());
         tokio::spawn(dimensions.clone().run(store.clone(), every, stopped.clone()));
         tokio::spawn(async move { flushed.run(&store, every, stopped).await });
         let links = Links {
@@ -178,6 +181,22 @@ impl Links {
     /// If the visits cannot be written; the database is closed anyway.
     pub async fn stop(&self) -> Result<(), LinksError> {
         self.shared.stop_flusher.send_replace(true);
+        let flushed = timeout(STOP_PATIENCE, self.close_database()).await.unwrap_or_else(|late| {
+            let visits = self.shared.visits.stats().queued;
+            tracing::error!(visits, "the database does not answer: visits that are not written are lost");
+            Err(StoreError::Unreachable(Arc::new(late)).into())
+        });
+        let pending = self.shared.targets.cache().close(CLOSE_TIMEOUT).await;
+        if pending > 0 {
+            tracing::warn!(
+                pending,
+                "redis has not confirmed some changes: other instances may serve older links"
+            );
+        }
+        flushed
+    }
+
+    async fn close_database(&self) -> Result<(), LinksError> {
         let flushed = match self.shared.store.is_closed() {
             true => Ok(()),
             // A second write tells what became of the first one.
@@ -187,13 +206,6 @@ impl Links {
             },
         };
         self.shared.store.close().await;
-        let pending = self.shared.targets.cache().close(CLOSE_TIMEOUT).await;
-        if pending > 0 {
-            tracing::warn!(
-                pending,
-                "redis has not confirmed some changes: other instances may serve older links"
-            );
-        }
         flushed
     }
 

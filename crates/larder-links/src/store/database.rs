@@ -298,6 +298,22 @@ impl Store {
         call!(self.crawlable_slugs(most).await)
     }
 
+    /// Keeps [`health`](Store::health) up to date where nobody reads or writes, until the store is closed.
+    pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
+        #[cfg(feature = "postgres")]
+        let watch = match &self.database {
+            Database::Postgres(store) => Some(store.watch()),
+            // The writer of a file notices what becomes of it.
+            Database::Sqlite(_) => None,
+        };
+        async move {
+            #[cfg(feature = "postgres")]
+            if let Some(watch) = watch {
+                watch.await;
+            }
+        }
+    }
+
     /// Whether the store is closed.
     pub fn is_closed(&self) -> bool {
         call!(self.is_closed())

@@ -92,6 +92,15 @@ fn unreachable_server_and_wrong_url_are_clear_errors_without_the_password() {
     }
 }
 
+#[test]
+fn server_that_never_speaks_is_an_error_at_the_start() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let error = open_store(&format!("postgres://me@127.0.0.1:{port}/links?connect_timeout=1"));
+    let error = error.map(drop).unwrap_err().to_string();
+    assert!(error.ends_with("/links: what listens there says nothing for 1 s"), "{error}");
+}
+
 #[tokio::test]
 async fn text_is_found_at_the_beginning_only_without_the_extension() {
     let Some((name, url)) = new_database("no_extension") else { return };
@@ -250,14 +259,15 @@ async fn health_follows_the_server_without_requests() {
     fixture.link(Some("a"), "https://a.example/").await;
     assert_eq!(fixture.get("/a").await.status, StatusCode::FOUND);
     server.kill();
+    // Nobody has asked for what is in the database.
+    let health = async || fixture.get("/healthz").await.status;
+    eventually("the instance is unhealthy", async || health().await == StatusCode::SERVICE_UNAVAILABLE).await;
     let refused = fixture.post("/api/links", json!({ "url": "https://b.example/" })).await;
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{}", refused.text());
-    assert_eq!(fixture.get("/healthz").await.status, StatusCode::SERVICE_UNAVAILABLE);
     // The cache serves what it has.
     assert_eq!(fixture.get("/a").await.status, StatusCode::FOUND);
     server.restart().unwrap();
-    eventually("the instance is healthy", async || fixture.get("/healthz").await.status == StatusCode::OK)
-        .await;
+    eventually("the instance is healthy", async || health().await == StatusCode::OK).await;
     fixture.link(None, "https://b.example/").await;
 }
 

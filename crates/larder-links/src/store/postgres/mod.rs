@@ -46,11 +46,18 @@ use tokio::time::{sleep, timeout};
 /// Connections of an instance.
 const CONNECTIONS: usize = 8;
 
+/// How long a connection may take to open, if the URL does not say.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long a query or a transaction may take. A server that answers no more is as good as gone.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often a server that cannot be reached is tried.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a server is asked whether it is there, and how long it may take to say so.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+const WATCH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Work on a connection that it borrows.
 type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'c>>;
@@ -327,6 +334,22 @@ impl PostgresStore {
             .await
     }
 
+    /// Asks the server from time to time whether it is there, until the store is closed: a service without requests would not
+    /// notice otherwise.
+    pub(in crate::store) fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        async move {
+            loop {
+                sleep(WATCH_INTERVAL).await;
+                let Some(shared) = shared.upgrade().filter(|shared| !shared.pool.is_closed()) else { return };
+                let asked = shared.ask().await;
+                if let Err(StoreError::Unreachable(_)) = asked {
+                    shared.record(&asked);
+                }
+            }
+        }
+    }
+
     pub(in crate::store) fn is_closed(&self) -> bool {
         self.shared.pool.is_closed()
     }
@@ -424,7 +447,7 @@ impl Shared {
                         let Some(shared) = shared.upgrade().filter(|shared| !shared.pool.is_closed()) else {
                             return;
                         };
-                        if shared.answers().await {
+                        if shared.ask().await.is_ok() {
                             return shared.health.set_up();
                         }
                     }
@@ -434,9 +457,16 @@ impl Shared {
         }
     }
 
-    async fn answers(&self) -> bool {
-        let ask = async { self.pool.get().await.ok()?.batch_execute("SELECT 1").await.ok() };
-        timeout(PATIENCE, ask).await.is_ok_and(|answer| answer.is_some())
+    /// Asks whether the server is there. All connections may be in use; that says nothing of it.
+    async fn ask(&self) -> Result<(), StoreError> {
+        let client = self.pool.get().await?;
+        match timeout(WATCH_PATIENCE, client.batch_execute("SELECT 1")).await {
+            Ok(answer) => Ok(answer?),
+            Err(late) => {
+                drop(Object::take(client));
+                Err(StoreError::Unreachable(Arc::new(late)))
+            }
+        }
     }
 }
 
@@ -461,7 +491,13 @@ fn prepare(server: &Server, address: &DatabaseAddress) -> Result<Prepared, Store
 
 async fn prepare_with(server: &Server, address: &DatabaseAddress) -> Result<Prepared, StoreError> {
     let failed = |error| migrate::cannot_open(address, error);
-    let (mut client, connection) = server.config.connect(server.tls.clone()).await.map_err(failed)?;
+    // That of the client library ends where whatever listens there has accepted the connection.
+    let wait = server.config.get_connect_timeout().copied().unwrap_or(CONNECT_PATIENCE);
+    let wait = wait * server.config.get_hosts().len().max(1) as u32;
+    let silent =
+        |_| open_error(address, &format!("what listens there says nothing for {} s", wait.as_secs()));
+    let connected = timeout(wait, server.config.connect(server.tls.clone())).await;
+    let (mut client, connection) = connected.map_err(silent)?.map_err(failed)?;
     // It ends with the runtime.
     tokio::spawn(connection);
     migrate::migrate(&mut client, address, &migrate::MIGRATIONS).await?;
