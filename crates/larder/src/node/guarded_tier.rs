@@ -12,6 +12,8 @@ use tokio::time::Instant;
 
 /// How long the circuit breaker stays open.
 const OPEN_FOR: Duration = Duration::from_millis(500);
+/// The time between two lines in the log: while a primary of several is lost, each request to it fails.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct GuardedTier {
@@ -24,6 +26,15 @@ pub(crate) struct GuardedTier {
     /// Why the server cannot be used, if that is why the circuit breaker is open.
     unusable: Mutex<Option<String>>,
     support: RwLock<Support>,
+    failure_log: Mutex<FailureLog>,
+}
+
+/// What the log was told of requests that failed.
+#[derive(Debug, Default)]
+struct FailureLog {
+    last_line: Option<Instant>,
+    /// Failures since then.
+    omitted: u64,
 }
 
 /// Whether the server that was reached last has all that coherent nodes require.
@@ -54,6 +65,7 @@ impl GuardedTier {
             server_changed: Arc::default(),
             unusable: Mutex::new(None),
             support: RwLock::new(Support::Unknown),
+            failure_log: Mutex::default(),
         }
     }
 
@@ -102,7 +114,7 @@ impl GuardedTier {
             }
             Err(error) => {
                 self.counts.errors.add(1);
-                tracing::warn!(%error, "request to redis failed");
+                self.log(&error);
                 match &error {
                     TierError::NoReply(_) => {
                         *self.unusable.lock() = None;
@@ -120,6 +132,20 @@ impl GuardedTier {
                 }
                 Err(CacheError::from(error))
             }
+        }
+    }
+
+    /// Logs a failure, or counts it for the next line.
+    fn log(&self, error: &TierError) {
+        let mut log = self.failure_log.lock();
+        if log.last_line.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
+            log.omitted += 1;
+            return;
+        }
+        log.last_line = Some(Instant::now());
+        match std::mem::take(&mut log.omitted) {
+            0 => tracing::warn!(%error, "request to redis failed"),
+            omitted => tracing::warn!(%error, omitted, "request to redis failed"),
         }
     }
 }
