@@ -97,7 +97,7 @@ fn run(cli: Cli, given: GivenOptions) -> Result<()> {
         Command::Config { command: None } => output::print(settings::REFERENCE),
         Command::Config { command: Some(ConfigCommand::Check { file: path }) } => {
             let path = path.or(cli.config).ok_or_else(|| WrongUsage("name the file to check".to_owned()))?;
-            File::read(Some(&path), GivenOptions::default())?;
+            File::read(Some(&path), GivenOptions::default())?.check()?;
             output::print(&format!("{} is valid\n", path.display()))
         }
         Command::Completions { shell } => {

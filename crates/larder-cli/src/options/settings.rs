@@ -166,6 +166,22 @@ impl File {
         Ok(file)
     }
 
+    /// Checks the sections that are there as the parts do that start with them.
+    ///
+    /// # Errors
+    /// The first option that a start would refuse.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.links.is_empty() {
+            let links = self.clone().links(LinksFlags::default())?;
+            links.config.validate().map_err(|error| links.sources.of_links(error))?;
+        }
+        if self.proxy.contains_key("origin") {
+            let proxy = self.clone().proxy_section(ProxyFlags::default())?;
+            proxy.config.validate().map_err(|error| proxy.sources.of_proxy(error))?;
+        }
+        Ok(())
+    }
+
     fn sources(&self, section: &'static str, keys: &toml::Table) -> OptionSources {
         OptionSources::new(section, keys, &self.given, self.name.clone())
     }

@@ -18,6 +18,7 @@ use crate::process::listen::ListenAddress;
 use crate::process::service_manager::{PassedSockets, announced};
 use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
 use crate::process::supervisor::{HealthHandle, Supervisor};
+use crate::process::telemetry;
 use anyhow::{Context, Error, Result, bail};
 use larder_admin::{Registry, Token};
 use larder_links::{Deps, Links, LinksError};
@@ -65,9 +66,10 @@ pub(crate) fn run_server(mut settings: settings::Server, from: Option<RedisSourc
             print(&format!("larder server listens on {}\n", path.display()))?;
         }
         let mut supervisor = Supervisor::new();
+        let registry = Registry::new();
+        sources::register_server(&registry, CurrentStats::new(&server), &HealthHandle::running());
+        telemetry::observe(&registry);
         if let Some((listener, hosts, connections)) = admin {
-            let registry = Registry::new();
-            sources::register_server(&registry, CurrentStats::new(&server), &HealthHandle::running());
             explainers::of_server(&registry, store.clone());
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let pages = admin_port::pages(registry, hosts, None);
@@ -164,9 +166,10 @@ pub(crate) fn run_links(settings: settings::Links) -> Result<()> {
             print(&format!("the API needs a token; make one with: {hint}\n"))?;
         }
         let mut supervisor = Supervisor::new();
+        let registry = Registry::new();
+        sources::register_links(&registry, &links, &HealthHandle::running());
+        telemetry::observe(&registry);
         if let Some((listener, hosts)) = admin {
-            let registry = Registry::new();
-            sources::register_links(&registry, &links, &HealthHandle::running());
             explainers::of_links(&registry, &links);
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let token =

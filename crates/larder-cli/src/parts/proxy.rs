@@ -9,6 +9,7 @@ use crate::process::files::{ADMIN_CONNECTIONS, Shares};
 use crate::process::service_manager::{PassedSockets, announced};
 use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
 use crate::process::supervisor::{HealthHandle, Supervisor};
+use crate::process::telemetry;
 use anyhow::Result;
 use larder_admin::{Degradation, Figure, Registry, Sample, Token, Unit};
 use larder_proxy::{OriginStats, Proxy, ProxyCache};
@@ -60,9 +61,10 @@ pub(crate) fn run(settings: settings::Proxy) -> Result<()> {
             ))?;
         }
         let mut supervisor = Supervisor::new();
+        let registry = Registry::new();
+        register(&registry, &proxy, &HealthHandle::running());
+        telemetry::observe(&registry);
         if let Some((listener, hosts)) = admin {
-            let registry = Registry::new();
-            register(&registry, &proxy, &HealthHandle::running());
             print(&format!("the dashboard is on http://{}/\n", listener.local_addr()?))?;
             let token = Token::load_or_create(&settings.data)?;
             let pages = admin_port::pages(registry, hosts, Some(token));

@@ -1,7 +1,6 @@
 //! The admin port of a process: the dashboard, the metrics and the API of its parts.
 
 use crate::process::supervisor::{Stop, Supervisor};
-use crate::process::telemetry;
 use anyhow::Result;
 use axum::Router;
 use larder_admin::{Admin, Registry, Token};
@@ -19,7 +18,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The pages of the parts of a registry. Without a token nothing can be purged.
 pub(crate) fn pages(registry: Registry, hosts: Vec<String>, token: Option<Token>) -> Router {
-    telemetry::observe(&registry);
     let admin = hosts.into_iter().fold(Admin::new(registry), Admin::allow_host);
     match token {
         Some(token) => admin.token(token).router(),

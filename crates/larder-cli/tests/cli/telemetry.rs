@@ -1,7 +1,7 @@
 //! What a collector of OpenTelemetry gets from a process.
 
 use crate::certificate::certificate_until;
-use crate::process::{Up, larder, run};
+use crate::process::{Process, Up, larder, run};
 use crate::shortener::{create, follow};
 use larder_testkit::until;
 use rustls::pki_types::pem::PemObject;
@@ -115,6 +115,16 @@ fn collector_gets_figures_and_spans() {
     let fetch = ["larder.fetch", "outcome", "larder.load"];
     until("the spans", || collector.has("/v1/traces", &fetch).then_some(()));
     up.stop();
+}
+
+#[test]
+fn part_without_an_admin_port_exports_its_figures() {
+    let collector = Collector::start();
+    let mut command = larder(["server", "--listen", "127.0.0.1:0"]);
+    command.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", format!("http://{}/figures", collector.address));
+    command.env("OTEL_METRIC_EXPORT_INTERVAL", "100");
+    let _server = Process::start(&mut command);
+    until("the figures", || collector.has("/figures", &["larder.command.errors"]).then_some(()));
 }
 
 #[test]

@@ -585,5 +585,13 @@ fn config_check_names_what_is_wrong_and_starts_nothing() {
     check("[server]\nmax_clients = 7\n").assert_failure(&format!(
         "larder config check: {path}: [server] max_clients: unknown key; did you mean maxclients?"
     ));
+    // What a start refuses, also where a part is started alone.
+    check("[links]\ndatabase = \"mysql://x\"\n").assert_failure(&format!(
+        "larder config check: {path}: [links]: database is mysql://x, expected sqlite: and the path of a file, or a URL such as \
+         postgres://user@host/name"
+    ));
+    check("[proxy]\norigin = [\"x\"]\n").assert_failure(&format!(
+        "larder config check: {path}: [proxy]: origin is x, expected a URL such as http://127.0.0.1:3000"
+    ));
     run(&mut larder(["config", "check"])).assert_wrong_usage("larder config check: name the file to check");
 }

@@ -23,6 +23,7 @@ use crate::process::listen::ListenAddress;
 use crate::process::service_manager::announced;
 use crate::process::signals::{self, hangup_reloads, reload_after_hangups};
 use crate::process::supervisor::Supervisor;
+use crate::process::telemetry;
 use anyhow::Result;
 use larder_admin::{Registry, Token};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -130,6 +131,7 @@ async fn up(mut settings: settings::Up) -> Result<()> {
     web.register(&registry, &web_health);
     sources::register_server(&registry, current_stats, &server_health);
     explainers::of_server(&registry, explained);
+    telemetry::observe(&registry);
     let pages = admin_port::pages(registry, settings.admin.hosts, Some(admin_token));
     admin_port::start(&mut supervisor, pages, admin, shares.admin);
 
