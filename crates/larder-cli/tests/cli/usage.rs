@@ -591,7 +591,8 @@ fn config_check_names_what_is_wrong_and_starts_nothing() {
          postgres://user@host/name"
     ));
     check("[proxy]\norigin = [\"x\"]\n").assert_failure(&format!(
-        "larder config check: {path}: [proxy]: origin is x, expected a URL such as http://127.0.0.1:3000"
+        "larder config check: {path}: [proxy]: origin is x, expected http://HOST:PORT, https://HOST:PORT or \
+         h2c://HOST:PORT, without a path"
     ));
     run(&mut larder(["config", "check"])).assert_wrong_usage("larder config check: name the file to check");
 }
