@@ -137,15 +137,37 @@ impl GuardedTier {
 
     /// Logs a failure, or counts it for the next line.
     fn log(&self, error: &TierError) {
-        let mut log = self.failure_log.lock();
-        if log.last_line.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
-            log.omitted += 1;
-            return;
+        // Not locked while a subscriber runs, which may be slow.
+        let omitted = self.failure_log.lock().begin_line(Instant::now());
+        match omitted {
+            None => {}
+            Some(0) => tracing::warn!(%error, "request to redis failed"),
+            Some(omitted) => tracing::warn!(%error, omitted, "request to redis failed"),
         }
-        log.last_line = Some(Instant::now());
-        match std::mem::take(&mut log.omitted) {
-            0 => tracing::warn!(%error, "request to redis failed"),
-            omitted => tracing::warn!(%error, omitted, "request to redis failed"),
+    }
+}
+
+impl FailureLog {
+    /// Counts a failure. How many were left out before this one, if it is to be logged.
+    fn begin_line(&mut self, now: Instant) -> Option<u64> {
+        if self.last_line.is_some_and(|last| now.duration_since(last) < LOG_INTERVAL) {
+            self.omitted += 1;
+            return None;
         }
+        self.last_line = Some(now);
+        Some(std::mem::take(&mut self.omitted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_logged_once_a_second_with_those_in_between() {
+        let (mut log, start) = (FailureLog::default(), Instant::now());
+        let lines =
+            [0, 10, 999, 1_000, 1_001, 5_000].map(|ms| log.begin_line(start + Duration::from_millis(ms)));
+        assert_eq!(lines, [Some(0), None, None, Some(2), None, Some(1)]);
     }
 }
