@@ -147,7 +147,14 @@ impl Links {
         let (stop_flusher, stopped) = watch::channel(false);
         let every = Duration::from_millis(config.visit_flush_ms);
         let (flushed, store) = (visits.clone(), deps.store.clone());
-        tokio::spawn(store.watch());
+        let (watch, mut ended) = (store.watch(), stopped.clone());
+        // A service that is opened again on the same store has its own.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = watch => {}
+                _ = ended.wait_for(|&ended| ended) => {}
+            }
+        });
         tokio::spawn(dimensions.clone().run(store.clone(), every, stopped.clone()));
         tokio::spawn(async move { flushed.run(&store, every, stopped).await });
         let links = Links {
