@@ -84,4 +84,5 @@ mod tls;
 mod tools;
 mod tracking;
 mod transactions;
+mod user_files;
 mod users;

@@ -208,14 +208,17 @@ pub(crate) fn target(request: Args<'_>) -> Option<usize> {
     let (mut index, mut target) = (2, None);
     while let Some(word) = request.get(index) {
         let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        let arguments = if is(b"LIMIT") {
+            2
+        } else if is(b"STORE") || is(b"BY") || is(b"GET") {
+            1
+        } else {
+            0
+        };
         if is(b"STORE") {
             target = Some(index + 1);
         }
-        index += match () {
-            () if is(b"LIMIT") => 3,
-            () if is(b"STORE") || is(b"BY") || is(b"GET") => 2,
-            () => 1,
-        };
+        index += 1 + arguments;
     }
     target.filter(|index| *index < request.len())
 }
