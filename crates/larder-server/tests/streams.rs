@@ -385,7 +385,9 @@ pub(crate) fn requests() -> impl Strategy<Value = Vec<String>> {
     let trim = move || {
         prop_oneof![
             (one(&["", "= ", "~ "]), 0..9u8).prop_map(|(sign, n)| format!("MAXLEN {sign}{n}")),
-            (one(&["", "= ", "~ "]), id()).prop_map(|(sign, id)| format!("MINID {sign}{id}")),
+            // Without `~`: Redis keeps a node whose last entry is deleted if the id of that one is late enough. Chunks do not
+            // know the ids of deleted entries.
+            (one(&["", "= "]), id()).prop_map(|(sign, id)| format!("MINID {sign}{id}")),
             (0..9u8, 0..9u8).prop_map(|(n, limit)| format!("MAXLEN ~ {n} LIMIT {limit}")),
         ]
     };
