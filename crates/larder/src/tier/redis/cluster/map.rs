@@ -47,7 +47,10 @@ impl SlotMap {
         asked_at: Instant,
         mut member: impl FnMut(&NodeId, &Place) -> Arc<Member>,
     ) -> Self {
-        let mut claims: Box<[Option<(u64, &NodeId)>; SLOTS]> = Box::new([None; SLOTS]);
+        // The claims that differ. Each server tells of all: a slot has the number of the best one, so that it is small.
+        let mut claims: Vec<(u64, &NodeId)> = Vec::new();
+        let mut numbers = HashMap::new();
+        let mut claimed: Box<[Option<u32>; SLOTS]> = Box::new([None; SLOTS]);
         let mut places = HashMap::new();
         let mut moving = SlotSet::new();
         for view in views {
@@ -57,10 +60,16 @@ impl SlotMap {
                 if primary.epoch > known.0 {
                     *known = (primary.epoch, &primary.place);
                 }
-                for slot in primary.slots.iter().cloned().flatten() {
-                    let claim = &mut claims[usize::from(slot)];
-                    if claim.is_none_or(|(epoch, _)| epoch < primary.epoch) {
-                        *claim = Some((primary.epoch, &primary.id));
+                let claim = (primary.epoch, &primary.id);
+                let number = *numbers.entry(claim).or_insert_with(|| {
+                    claims.push(claim);
+                    claims.len() as u32 - 1
+                });
+                for slots in &primary.slots {
+                    for best in &mut claimed[usize::from(*slots.start())..=usize::from(*slots.end())] {
+                        if best.is_none_or(|best| claims[best as usize].0 < primary.epoch) {
+                            *best = Some(number);
+                        }
                     }
                 }
             }
@@ -75,18 +84,15 @@ impl SlotMap {
             });
             Some(index as u16)
         };
-        let mut last = None;
-        for (slot, claim) in claims.iter().enumerate() {
+        // Of each claim, once it is a slot's.
+        let mut indices = vec![None; claims.len()];
+        for (slot, claim) in claimed.iter().enumerate() {
             by_slot[slot] = match claim {
-                // Most slots have the owner of the one before.
-                Some((_, id)) => match last {
-                    Some((last_id, index)) if last_id == *id => index,
-                    _ => {
-                        let index = index_of(member(id, places[id].1));
-                        last = Some((*id, index));
-                        index
-                    }
-                },
+                Some(number) => {
+                    let number = *number as usize;
+                    let id = claims[number].1;
+                    *indices[number].get_or_insert_with(|| index_of(member(id, places[id].1)))
+                }
                 None => former.owner(slot as u16).cloned().and_then(&mut index_of),
             };
         }

@@ -3,7 +3,7 @@
 //! `CLUSTER NODES` tells the slots and their epochs: of two servers that claim a slot, the one with the higher epoch has it.
 //! `CLUSTER SLOTS` tells the places by which clients shall reach the servers, which may be names.
 
-use super::slots::SlotSet;
+use super::slots::{SLOTS, SlotSet};
 use crate::tier::TierError;
 use crate::tier::redis::sentinel::Place;
 use crate::tier::redis::values::{array, bytes, checked, int, text};
@@ -62,6 +62,7 @@ pub(super) fn parse(nodes: Value, slots: Value, asked: &str) -> Result<View, Tie
                 // One of its own that moves: [slot->-node] or [slot-<-node].
                 Some(moving) => {
                     let slot = moving.split('-').next().and_then(|slot| slot.parse().ok());
+                    let slot = slot.filter(|slot| usize::from(*slot) < SLOTS);
                     view.moving.insert(slot.ok_or_else(unreadable)?);
                 }
                 None => owned.push(range(slot).ok_or_else(unreadable)?),
@@ -85,7 +86,7 @@ pub(super) fn parse(nodes: Value, slots: Value, asked: &str) -> Result<View, Tie
 fn range(slots: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
     let range = first.parse().ok()?..=last.parse().ok()?;
-    (usize::from(*range.end()) < super::slots::SLOTS).then_some(range)
+    (!range.is_empty() && usize::from(*range.end()) < SLOTS).then_some(range)
 }
 
 /// The place in `host:port@port[,name]`. A server does not always know its own host: then it is that which was asked.
@@ -205,6 +206,8 @@ eee :7004@17004 master,fail - 1 1 9 connected
             "aaa x master - 0 0 1 connected",
             "aaa h:1@2 master - 0 0 1 connected 5-x",
             "aaa h:1@2 master - 0 0 1 connected 0-16384",
+            "aaa h:1@2 master - 0 0 1 connected 5-3",
+            "aaa h:1@2 master - 0 0 1 connected [16384-<-bbb]",
         ] {
             let nodes = Value::BulkString(line.into());
             let error = parse(nodes, Value::Array(Vec::new()), "asked").expect_err("unreadable");
