@@ -378,6 +378,8 @@ pub(crate) const SEQUENCE: &[&str] = &[
     "SCAN 0 COUNT x",
     "SCAN 0 BLAH 1",
     "SCAN 0 COUNT 1000 MATCH nothing",
+    "SCAN '' COUNT 1000 MATCH nothing",
+    "HSCAN nothing ''",
     "SCAN 0 COUNT 1000 MATCH user:1",
     "SCAN 0 COUNT 1000 TYPE hash",
     "FLUSHALL",

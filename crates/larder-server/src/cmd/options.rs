@@ -138,6 +138,13 @@ impl<'a> MultiPop<'a> {
     }
 }
 
+/// Parses the cursor of a scan. As in Redis, an empty one is the first.
+pub(super) fn cursor(text: &[u8]) -> Result<u64, CommandError> {
+    let text = if text.is_empty() { b"0" } else { text };
+    let cursor = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))
+}
+
 /// Members that a scan visits without `COUNT`.
 const DEFAULT_COUNT: usize = 10;
 
@@ -149,12 +156,6 @@ pub(super) struct MemberScan {
 }
 
 impl MemberScan {
-    /// Parses the cursor.
-    pub(super) fn cursor(text: &[u8]) -> Result<u64, CommandError> {
-        let cursor = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))
-    }
-
     /// Parses what follows the cursor. `NOVALUES` is an option if `has_values`.
     pub(super) fn parse(args: Args<'_>, has_values: bool) -> Result<Self, CommandError> {
         let mut options = MemberScan { count: DEFAULT_COUNT, pattern: None, with_values: true };

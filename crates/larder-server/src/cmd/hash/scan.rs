@@ -3,11 +3,11 @@
 use larder_resp::Args;
 
 use super::look_up;
-use crate::cmd::options::MemberScan;
+use crate::cmd::options::{MemberScan, cursor};
 use crate::cmd::{CommandError, Context, Outcome};
 
 pub(crate) fn hscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let cursor = MemberScan::cursor(&args[2])?;
+    let cursor = cursor(&args[2])?;
     let options = MemberScan::parse(args.skip(3), true);
     let now = cx.now_ms();
     let mut texts: Vec<Vec<u8>> = Vec::new();

@@ -3,7 +3,7 @@
 use larder_resp::Args;
 
 use super::names::{Filter, Names};
-use crate::cmd::options::integer;
+use crate::cmd::options::{cursor, integer};
 use crate::cmd::slices::{self, ENTRIES_PER_SLICE, SlicedWork};
 use crate::cmd::{CommandError, Context, Outcome};
 
@@ -12,8 +12,7 @@ const DEFAULT_COUNT: usize = 10;
 
 pub(crate) fn scan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.require_all_keys()?;
-    let cursor = std::str::from_utf8(&args[1]).ok().and_then(|text| text.parse().ok());
-    let cursor: u64 = cursor.ok_or(CommandError::Fixed("ERR invalid cursor"))?;
+    let cursor = cursor(&args[1])?;
     let options = Options::parse(args.skip(2))?;
     slices::begin(cx, Walk { names: options.names, cursor, left: options.count, replies_cursor: true })
 }

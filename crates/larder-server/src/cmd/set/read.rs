@@ -3,7 +3,7 @@
 use larder_resp::Args;
 
 use super::look_up;
-use crate::cmd::options::MemberScan;
+use crate::cmd::options::{MemberScan, cursor};
 use crate::cmd::{CommandError, Context, Outcome};
 use crate::values::set::Set;
 
@@ -43,7 +43,7 @@ pub(crate) fn smembers(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(crate) fn sscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let cursor = MemberScan::cursor(&args[2])?;
+    let cursor = cursor(&args[2])?;
     let options = MemberScan::parse(args.skip(3), false);
     let mut members: Vec<Vec<u8>> = Vec::new();
     let next = look_up(cx, &args[1], |set| {

@@ -3,11 +3,11 @@
 use larder_resp::Args;
 
 use super::read::look_up;
-use crate::cmd::options::MemberScan;
+use crate::cmd::options::{MemberScan, cursor};
 use crate::cmd::{CommandError, Context, Outcome};
 
 pub(crate) fn zscan(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let cursor = MemberScan::cursor(&args[2])?;
+    let cursor = cursor(&args[2])?;
     let options = MemberScan::parse(args.skip(3), false);
     let mut members: Vec<(Vec<u8>, f64)> = Vec::new();
     let next = look_up(cx, &args[1], |set| {
