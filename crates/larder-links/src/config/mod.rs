@@ -507,6 +507,8 @@ mod tests {
             "mysql://me:secret@db.example/links",
             "postgres://me:secret@db.example/links?unknown=secret",
             "postgres://db.example/links?password=secret&sslmode=allow",
+            "postgres://me:my@secret@db.example/links",
+            "postgres://me:my/secret@db.example/links?sslmode=allow",
         ] {
             let database = database.to_owned();
             let error = Config { database, ..Config::default() }.validate().unwrap_err().to_string();

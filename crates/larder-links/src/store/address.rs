@@ -1,7 +1,6 @@
 //! Where a database is, and how it is opened.
 
 #[cfg(feature = "postgres")]
-use crate::model::address::without_credentials;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,14 +31,24 @@ impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DatabaseAddress::Sqlite(path) => path.display().fmt(f),
-            // A password can be in front of the host, and in the parameters.
             #[cfg(feature = "postgres")]
             DatabaseAddress::Postgres(url) => {
-                let end = url.find('?').unwrap_or(url.len());
-                without_credentials(&url[..end]).fmt(f)
+                let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+                // A password can be in front of the host, which may be any text, and in the parameters.
+                match rest.split_once('@') {
+                    None => write!(f, "{scheme}://{}", without_query(rest)),
+                    // Nobody knows where the password ends.
+                    Some((_, host)) if host.contains('@') => write!(f, "{scheme}://…"),
+                    Some((_, host)) => write!(f, "{scheme}://…@{}", without_query(host)),
+                }
             }
         }
     }
+}
+
+#[cfg(feature = "postgres")]
+fn without_query(url: &str) -> &str {
+    url.split_once('?').map_or(url, |(place, _)| place)
 }
 
 /// How a [`Store`](super::Store) is opened.

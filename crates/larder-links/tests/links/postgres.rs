@@ -80,6 +80,16 @@ fn user_without_rights_and_database_of_another_version_are_clear_errors() {
 }
 
 #[test]
+fn database_of_another_encoding_is_an_error_at_the_start() {
+    let Some((name, url)) = new_database(POSTGRES_USER) else { return };
+    let latin = format!("{name}_latin");
+    let create = format!("CREATE DATABASE {latin} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'");
+    execute("postgres", &create);
+    let error = open_store(&url.replace(&name, &latin)).map(drop).unwrap_err().to_string();
+    assert!(error.ends_with(": its encoding is LATIN1, expected UTF8"), "{error}");
+}
+
+#[test]
 fn unreachable_server_and_wrong_url_are_clear_errors_without_the_password() {
     for (url, reason) in [
         ("postgres://me:secret@127.0.0.1:1/links", "Connection refused"),

@@ -43,6 +43,7 @@ pub(super) async fn migrate(
     address: &DatabaseAddress,
     migrations: &[&str],
 ) -> Result<(), StoreError> {
+    check_encoding(client, address).await?;
     let known = migrations.len() as i64;
     let found = version(client).await.map_err(|error| cannot_open(address, error))?;
     if found > known {
@@ -63,6 +64,15 @@ pub(super) async fn migrate(
             Err(super::open_error(address, &format!("the user lacks rights on its tables: {missing}")))
         }
         None => Ok(()),
+    }
+}
+
+/// A database of another encoding would refuse the first title that it has no letters for.
+async fn check_encoding(client: &Client, address: &DatabaseAddress) -> Result<(), StoreError> {
+    let shown = client.query_one("SHOW server_encoding", &[]).await;
+    match shown.map_err(|error| cannot_open(address, error))?.get(0) {
+        "UTF8" => Ok(()),
+        other => Err(super::open_error(address, &format!("its encoding is {other}, expected UTF8"))),
     }
 }
 

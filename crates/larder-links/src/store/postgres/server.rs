@@ -4,6 +4,7 @@ use super::open_error;
 use super::tls::{self, Verified};
 use crate::store::{DatabaseAddress, StoreError};
 use percent_encoding::percent_decode_str;
+use std::error::Error;
 use std::path::PathBuf;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -43,9 +44,11 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
 
 fn parse(url: &str) -> Result<ServerUrl, String> {
     let Parameters { rest, sslmode, sslrootcert } = Parameters::of(url);
-    // The parts of the error can contain the password.
-    let mut config: Config =
-        rest.parse().map_err(|_| "a URL such as postgres://user@host/name".to_owned())?;
+    // The client library takes what follows the first one for the host.
+    if rest.matches('@').count() > 1 {
+        return Err("a URL with one '@', in front of the host: elsewhere it is %40".into());
+    }
+    let mut config: Config = rest.parse().map_err(|error| expected(&error))?;
     let (mode, verified) = match sslmode.as_deref() {
         Some("disable") => (SslMode::Disable, Verified::Nothing),
         None | Some("prefer") => (SslMode::Prefer, Verified::Nothing),
@@ -69,6 +72,15 @@ fn parse(url: &str) -> Result<ServerUrl, String> {
     // As in libpq, this is the name of the roots of the operating system.
     let roots = sslrootcert.filter(|roots| roots != "system").map(PathBuf::from);
     Ok(ServerUrl { config, verified, roots })
+}
+
+/// What is expected instead of a URL that cannot be parsed. Most of an error is not shown: it can contain the password.
+fn expected(error: &tokio_postgres::Error) -> String {
+    let reason = error.source().map(ToString::to_string).unwrap_or_default();
+    match reason.starts_with("unknown option ") {
+        true => format!("a URL such as postgres://user@host/name, without an {reason}"),
+        false => "a URL such as postgres://user@host/name".to_owned(),
+    }
 }
 
 /// A URL without these parameters, and their values.
@@ -132,7 +144,8 @@ mod tests {
             ("sslmode=allow", "whose sslmode is disable, prefer"),
             ("sslmode=prefer&sslrootcert=/roots.pem", "sslmode=verify-full beside sslrootcert"),
             ("sslrootcert=/roots.pem", "sslmode=verify-full beside sslrootcert"),
-            ("sslcert=/client.pem", "a URL such as"),
+            ("sslcert=/client.pem", "without an unknown option `sslcert`"),
+            ("sslmod=require", "without an unknown option `sslmod`"),
         ] {
             let error = check_url(&format!("postgres://db.example/links?{query}")).unwrap_err();
             assert!(error.contains(reason), "{query}: {error}");

@@ -48,6 +48,7 @@ pub(super) fn parse(url: &str) -> Result<Target, String> {
 /// Parses `[user:password@]host[:port][,…]`.
 fn parse_cluster(scheme: &str, rest: &str) -> Result<Target, String> {
     let form = format!("expected {scheme}+cluster://[USER:PASSWORD@]HOST[:PORT],…");
+    check_scheme_is_once(rest, &form)?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(path, "" | "0") {
         return Err(format!("a cluster has the database 0 only, not {path:?}; {form}"));
@@ -60,6 +61,13 @@ fn parse_cluster(scheme: &str, rest: &str) -> Result<Target, String> {
     hosts.split(',').map(server).collect::<Result<_, _>>().map(Target::Cluster)
 }
 
+fn check_scheme_is_once(rest: &str, form: &str) -> Result<(), String> {
+    match rest.contains("://") {
+        true => Err(format!("the scheme stands once, in front of all hosts; {form}")),
+        false => Ok(()),
+    }
+}
+
 /// The part up to the `@`, which is empty if there is none, and what follows.
 fn user_and_hosts(authority: &str) -> (&str, &str) {
     authority.split_at(authority.rfind('@').map_or(0, |at| at + 1))
@@ -68,6 +76,7 @@ fn user_and_hosts(authority: &str) -> (&str, &str) {
 /// Parses `[user:password@]host[:port][,…]/name[/db][?sentinel_user=…&sentinel_pass=…]`.
 fn parse_sentinels(scheme: &str, rest: &str) -> Result<Target, String> {
     let form = format!("expected {scheme}+sentinel://[USER:PASSWORD@]HOST[:PORT],…/NAME[/DB]");
+    check_scheme_is_once(rest, &form)?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) =
         rest.split_once('/').ok_or_else(|| format!("the name of the primary is missing; {form}"))?;
@@ -110,9 +119,21 @@ fn parse_server(url: &str) -> Result<ConnectionInfo, String> {
         return Err("TLS needs the feature `tls-ring` of larder, or `tls` and a crypto provider".into());
     }
     if is_tls && url.ends_with("#insecure") {
-        return Err("a server that is not verified is not supported: give its root certificate to \
-                    RedisTls::with_root_certificates"
-            .into());
+        return Err(
+            "a server that is not verified is not supported: name the file of its root certificate as \
+                    redis_roots, or pass it to RedisTls::with_root_certificates"
+                .into(),
+        );
+    }
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (authority, rest) = authority.split_at(authority.find(['/', '?', '#']).unwrap_or(authority.len()));
+    if !authority.is_empty() && !authority.contains('@') && rest.contains('@') {
+        return Err("a '/', '?' or '#' in a user or a password must be percent-encoded".into());
+    }
+    if user_and_hosts(authority).1.contains(',') {
+        return Err(
+            "several servers are redis+sentinel://HOST:PORT,…/NAME or redis+cluster://HOST:PORT,…".into()
+        );
     }
     let info = url.into_connection_info().map_err(|error| explain(&error))?;
     // The client ignores it.
@@ -185,6 +206,14 @@ mod tests {
             ("redis+cluster://u:secret@a/shop", "a cluster has the database 0 only"),
             ("redis+cluster://u:secret@a,,b", "a server has no host"),
             ("redis+cluster+sentinel://a/shop", "expected redis://"),
+            (
+                "redis+cluster://a,redis+cluster://b",
+                "the scheme stands once, in front of all hosts; expected",
+            ),
+            ("redis+sentinel://a,redis+sentinel://b/shop", "the scheme stands once, in front of all hosts"),
+            ("redis://u:secret@a,b", "several servers are redis+sentinel://"),
+            ("redis://u:se/secret@a", "must be percent-encoded"),
+            ("rediss://u:secret@a#insecure", "redis_roots"),
         ] {
             let error = error(url);
             assert!(error.contains(expected) && !error.contains("secret"), "{url}: {error}");
