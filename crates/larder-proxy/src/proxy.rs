@@ -109,6 +109,7 @@ impl Proxy {
     /// # Cancel safety
     /// A dropped call closes the listener and the tunnels; other connections go on until they end.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        self.cache.connect();
         self.front.serve(listener, shutdown).await;
         self.cache.flush(self.front.limits.drain).await;
     }

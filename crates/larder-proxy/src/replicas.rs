@@ -57,6 +57,14 @@ impl ProxyCache {
         }
     }
 
+    /// Begins to connect to Redis, if it has one: the state of the proxy tells from the start whether that can be used.
+    pub(crate) fn connect(&self) {
+        if let ProxyCache::Shared { redis, .. } = self {
+            let redis = redis.clone();
+            tokio::spawn(async move { redis.connect().await });
+        }
+    }
+
     /// Waits until Redis has the purges of this proxy that are pending, for at most so long.
     pub(crate) async fn flush(&self, at_most: Duration) {
         let ProxyCache::Shared { redis, .. } = self else { return };

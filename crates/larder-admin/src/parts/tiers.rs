@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder::{Cache, Coherence, CoherenceMode, Invalidation, Primary, Reach, TierStats};
+use larder::{Cache, Coherence, CoherenceMode, Invalidation, Primary, Problem, Reach, TierStats};
 
 use crate::parts::degradation::Degradation;
 use crate::parts::purge::{PurgeFuture, Purger, Target, TargetKind};
@@ -149,8 +149,9 @@ fn coherence_figures(coherence: &Coherence, is_degraded: bool) -> Vec<Figure> {
 
 /// What a cache lacks: a Redis that answers, and that is supported. One that was needed and never reached is lost too.
 fn degradation(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degradation> {
-    let has_failed = redis.is_some_and(|redis| redis.errors + redis.skipped > 0);
-    let (problem, lasting) = match coherence.mode {
+    let has_failed =
+        coherence.problem.is_some() || redis.is_some_and(|redis| redis.errors + redis.skipped > 0);
+    let (state, lasting) = match coherence.mode {
         CoherenceMode::Unsupported(requirement) => {
             let reads = match coherence.memory_trusted {
                 true => "memory alone answers, without the changes of other nodes",
@@ -173,6 +174,11 @@ fn degradation(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degra
             left.as_secs_f64().ceil()
         ),
         None => "memory is not served any more: every fetch loads from the origin".to_owned(),
+    };
+    let problem = match &coherence.problem {
+        Some(Problem::Refused(reason)) => format!("Redis cannot be used ({reason})"),
+        Some(reason) => format!("{state} ({reason})"),
+        None => state.to_owned(),
     };
     let meaning = format!("{problem}: {memory}{}", pending(coherence));
     Some(Degradation::new("redis", meaning).lasting(lasting))

@@ -52,14 +52,8 @@ fn up_in_cluster_mode_is_coherent_on_its_own_server() {
 fn up_is_coherent_on_its_own_server_and_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let up = Up::start(&folder.path().join("data"));
-    let note = || {
-        let stats = stats(up.admin);
-        part(&stats, "links")["notes"]["coherence"].as_str().expect("a note in words").to_owned()
-    };
-    assert!(note().starts_with("unknown: "), "{}", note());
-    let slug = create(up.http, "https://example.com/target");
-    follow(up.http, &slug);
-    until("the shortener is coherent", || note().starts_with("full: ").then_some(()));
+    let note = || part(&stats(up.admin), "links")["notes"]["coherence"].as_str().map(str::to_owned);
+    until("the shortener is coherent, without a request", || note()?.starts_with("full: ").then_some(()));
     let mut command = larder(["stats", "--admin", &format!("http://{}", up.admin)]);
     let printed = run(&mut command).stdout;
     assert!(printed.lines().any(|line| line.starts_with("coherence of links: full: ")), "{printed}");
@@ -90,18 +84,40 @@ fn outage_of_redis_is_a_state_with_a_begin_a_meaning_and_an_end() {
     until("the outage is a state", || (state() == "degraded").then_some(()));
     let degraded = part(&stats(admin), "links")["degradations"][0].clone();
     let meaning = degraded["meaning"].as_str().expect("a sentence");
-    assert!(meaning.starts_with("Redis does not answer: memory is served for "), "{degraded}");
+    let (why, what) = meaning.split_once("): ").expect("a reason in parentheses");
+    assert!(why.starts_with("Redis does not answer (") && why.contains("os error"), "{degraded}");
+    assert!(what.starts_with("memory is served for "), "{degraded}");
     // A restart would not help, and redirects work.
     assert_eq!((get(admin, "/healthz").status, get(admin, "/readyz").status), (200, 200));
     assert!(get(admin, "/readyz").body.starts_with("ready\nlinks degraded by redis for "));
     assert_eq!(follow(http, &slug), "https://example.com/target");
     let printed = run(&mut larder(["stats", "--admin", &format!("http://{admin}")])).stdout;
     assert!(printed.contains("\nlinks: degraded by redis for "), "{printed}");
-    until("the outage is an event", || has_event("degraded by redis: Redis does not answer"));
+    until("the outage is an event", || has_event("degraded by redis: Redis does not answer ("));
 
     redis.restart();
     until("the outage is over", || (state() == "running").then_some(()));
     until("its end is an event", || has_event("no longer degraded by redis, after "));
+}
+
+#[test]
+fn redis_that_refuses_the_shortener_is_known_before_the_first_request() {
+    let Some(redis) = RedisServer::start() else { return };
+    assert_eq!(redis.command("CONFIG SET requirepass secret"), "+OK\r\n");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flags = [format!("--redis={}", redis.url()), format!("--admin={FREE}")];
+    let (mut process, _) = start_links_with(&folder.path().join("links.db"), flags);
+    let admin = dashboard_of(&mut process);
+    let meaning = until("the shortener lacks its Redis", || {
+        part(&stats(admin), "links")["degradations"][0]["meaning"].as_str().map(str::to_owned)
+    });
+    assert!(meaning.starts_with("Redis cannot be used (") && meaning.contains("NOAUTH"), "{meaning}");
+    assert!(get(admin, "/metrics").body.contains("\nlarder_coherent{part=\"links\"} 0\n"));
+    until("the log says so", || process.stderr().contains("no connection to redis").then_some(()));
+    sleep(Duration::from_millis(500));
+    let stderr = process.stderr();
+    let lines: Vec<_> = stderr.lines().filter(|line| line.contains("no connection to redis")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("NOAUTH"), "{stderr}");
 }
 
 #[test]
@@ -260,7 +276,8 @@ fn await_keys(address: SocketAddr, expected: u64) {
     until("the target is in the second tier", || (keys(address) >= expected).then_some(()));
 }
 
+/// The cache has others of its own: its marker and its ledger.
 fn keys(address: SocketAddr) -> u64 {
-    let reply = command(address, "DBSIZE");
-    reply.strip_prefix(':').and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{reply}"))
+    let reply = command(address, "KEYS links-*:slug:*");
+    reply.strip_prefix('*').and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{reply}"))
 }

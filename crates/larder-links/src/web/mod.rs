@@ -35,8 +35,8 @@ impl Links {
         router::build(self.clone())
     }
 
-    /// Serves connections until `shutdown` completes, gives running requests the drain timeout to finish, and then
-    /// [stops](Links::stop).
+    /// Connects to Redis and serves connections until `shutdown` completes, gives running requests the drain timeout to
+    /// finish, and then [stops](Links::stop).
     ///
     /// # Errors
     /// [`LinksError::Stopped`] after [`stop`](Links::stop), [`LinksError::Io`] if the listener has no address.
@@ -52,6 +52,8 @@ impl Links {
             return Err(LinksError::Stopped);
         }
         self.hosts().add_bound(listener.local_addr()?);
+        let cache = self.cache().clone();
+        tokio::spawn(async move { cache.connect().await });
         let shutdown = async {
             shutdown.await;
             self.events().close();

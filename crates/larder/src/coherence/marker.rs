@@ -21,12 +21,7 @@ mod tests {
 
     fn pulse(time: u64, marker: u64) -> Pulse {
         let micros = |seconds: u64| Some(seconds * 1_000_000);
-        Pulse {
-            is_proof: true,
-            time: micros(time).map(Into::into),
-            marker: micros(marker),
-            ledger_clock: None,
-        }
+        Pulse { doubt: None, time: micros(time).map(Into::into), marker: micros(marker), ledger_clock: None }
     }
 
     #[tokio::test(start_paused = true)]

@@ -53,6 +53,7 @@ mod lost_leases;
 mod marker;
 pub(crate) mod mutation;
 mod pattern;
+pub(crate) mod problem;
 pub(crate) mod reload;
 mod replay;
 pub(crate) mod replay_log;

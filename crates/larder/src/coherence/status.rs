@@ -1,6 +1,7 @@
 //! The state of the protocol, for people and dashboards.
 
 use super::Coordinator;
+use super::problem::Problem;
 use crate::node::guarded_tier::Support;
 use crate::report::error::CacheError;
 use crate::tier::{Primary, Requirement};
@@ -22,6 +23,8 @@ pub struct Coherence {
     pub disconnected: Duration,
     /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
     pub pending_invalidations: usize,
+    /// Why the last attempt to get a proof has failed. `None` if it has not, or there was none yet.
+    pub problem: Option<Problem>,
     /// Whether writes by other programs are received.
     pub foreign_writers: bool,
     /// The primaries of a cluster behind `redis+cluster://`. Memory is trusted while all of them are proved. None if there is
@@ -69,6 +72,7 @@ impl Coordinator {
                 proof_age: self.node.trust.proof_age(),
                 disconnected: self.node.trust.disconnected(),
                 pending_invalidations: 0,
+                problem: None,
                 foreign_writers: false,
                 primaries: Vec::new(),
             };
@@ -90,6 +94,7 @@ impl Coordinator {
             proof_age: self.node.trust.proof_age(),
             disconnected: self.node.trust.disconnected(),
             pending_invalidations: self.replay_log.pending_count(),
+            problem: self.connection.problem.get(),
             foreign_writers: self.options.foreign_writers && support == Some(Support::Full),
             primaries: self.node.redis.as_ref().map(|redis| redis.tier.primaries()).unwrap_or_default(),
         }

@@ -11,6 +11,7 @@
 use super::Coordinator;
 use super::announcement::{self, CachePushHandler};
 use super::marker::restored_age;
+use super::problem::{LastProblem, Problem};
 use super::replay_log::Invalidated;
 use crate::key::MemoryKey;
 use crate::node::guarded_tier::{GuardedTier, Support};
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     first_attempt: Semaphore,
     /// Since when the announcements of the last subscription were received.
     subscribed_at: Mutex<Option<Duration>>,
+    /// Why there is no proof now, if there is none.
+    pub(super) problem: LastProblem,
     /// The highest ledger clock that was known when an older copy of the ledger was accepted. Its clock may be lower.
     clock_at_accept: AtomicU64,
 }
@@ -60,6 +63,7 @@ impl Connection {
             has_ended: AtomicBool::new(false),
             first_attempt: Semaphore::new(0),
             subscribed_at: Mutex::new(None),
+            problem: LastProblem::default(),
             clock_at_accept: AtomicU64::new(0),
         }
     }
@@ -183,7 +187,7 @@ impl Coordinator {
         let (seq, requeued) = self.replay_log.requeue_recent(restored_age);
         tracing::warn!(
             invalidations = requeued.len(),
-            ?restored_age,
+            restored_age = restored_age.map(|age| age.as_secs_f64()),
             "redis is another server or an older copy: recent invalidations are replayed"
         );
         self.apply_locally(&requeued, seq);
@@ -192,20 +196,22 @@ impl Coordinator {
         node.observers.emit(|| Event::ServerChanged { replayed: requeued.len() });
     }
 
-    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it. Returns false if Redis
-    /// refuses to have a ledger that can be used: other nodes can announce no invalidation of a tag without it.
-    async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) -> bool {
+    /// Compares the ledger's clock in a heartbeat with the clock that this node knew before it. Returns why, if
+    /// Redis refuses to have a ledger that can be used: other nodes can announce no invalidation of a tag without it.
+    async fn check_ledger(&self, known_clock: u64, pulse: &Pulse) -> Option<String> {
         match pulse.ledger_clock {
             // Whoever makes the next ledger must know the latest clock.
             None if known_clock > 0 => {
                 let read = self.node.read_stamps(&untagged_members()).await;
-                return !matches!(read, Err(CacheError::Refused(_)));
+                if let Err(CacheError::Refused(reason)) = read {
+                    return Some(reason);
+                }
             }
             Some(clock) if clock < known_clock => self.on_older_ledger(known_clock, clock),
             Some(clock) => self.node.ledger.observe(clock),
             None => {}
         }
-        true
+        None
     }
 
     /// Redis has lost the ledger, and a node that knew an older clock has made a new one, which does not know all
@@ -304,9 +310,10 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     let subscription = match tier.subscribe(&options, handler.clone()).await {
         Ok(subscription) => subscription,
         Err(error) => {
-            tracing::debug!(%error, "cannot subscribe");
-            if let (TierError::Unsupported(lacks), Some(strong)) = (error, coordinator.upgrade()) {
-                strong.on_unsupported(lacks);
+            match (error, coordinator.upgrade()) {
+                (TierError::Unsupported(lacks), Some(strong)) => strong.on_unsupported(lacks),
+                (error, Some(strong)) => strong.connection.problem.set_unreached(error.into()),
+                (_, None) => {}
             }
             return false;
         }
@@ -317,8 +324,15 @@ async fn connect_and_listen(coordinator: &Weak<Coordinator>, tier: &dyn Tier) ->
     // Without a former server there is nothing that a copy could be older than.
     let former = tier.accepted();
     let former = former.as_ref().map_or(Marker::Ignore, Marker::Read);
-    let Ok(pulse) = subscription.heartbeat(former).await else { return false };
+    let pulse = subscription.heartbeat(former).await;
     let Some(strong) = coordinator.upgrade() else { return false };
+    let pulse = match pulse {
+        Ok(pulse) => pulse,
+        Err(error) => {
+            strong.connection.problem.set_unreached(error.into());
+            return false;
+        }
+    };
     strong.on_connected(&*subscription, sent, &pulse);
     strong.end_first_attempt();
     handler.set_replay_epoch(strong.replay_log.replay_epoch());
@@ -355,7 +369,7 @@ async fn send_heartbeats(
         drop(strong);
         let reply = subscription.heartbeat(marker.map_or(Marker::Ignore, Marker::Store)).await;
         let Some(strong) = coordinator.upgrade() else { return };
-        let trust = &strong.node.trust;
+        let (trust, connection) = (&strong.node.trust, &strong.connection);
         let mut wait = interval;
         match reply {
             Ok(pulse) => {
@@ -363,9 +377,12 @@ async fn send_heartbeats(
                 if let Some(time) = pulse.time {
                     strong.node.server_clock.record(request, time);
                 }
-                let has_ledger = strong.check_ledger(known_clock, &pulse).await;
+                let ledger_refused = strong.check_ledger(known_clock, &pulse).await;
+                let problem = pulse.doubt.map(Problem::NoReply).or(ledger_refused.map(Problem::Refused));
+                let is_proof = problem.is_none();
+                problem.map_or_else(|| connection.problem.clear(), |problem| connection.problem.set(problem));
                 match (proof, previous.replace(sent)) {
-                    _ if !has_ledger || !pulse.is_proof => {}
+                    _ if !is_proof => {}
                     (Proof::This, _) => trust.record_proof(sent),
                     (Proof::Previous, Some(previous)) => trust.record_proof(previous),
                     (Proof::Previous, None) => wait = Duration::ZERO,
@@ -376,6 +393,7 @@ async fn send_heartbeats(
             Err(error) => {
                 late += 1;
                 tracing::debug!(%error, late, "heartbeat got no reply");
+                connection.problem.set(error.into());
             }
         }
         let Some(redis) = &strong.node.redis else { return };

@@ -249,6 +249,21 @@ impl Cache {
         Ok(Removal { existed, reach: self.coordinator.reach(confirmed)? })
     }
 
+    /// Connects to Redis now, so that no call waits for it and [`Cache::coherence`] tells from the start whether it can be used.
+    /// Without this call the first one connects that needs Redis. Returns after the first attempt; others follow in the
+    /// background until one succeeds. Does nothing without Redis, or if the cache is connected.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// A dropped call changes nothing: the attempt goes on.
+    pub async fn connect(&self) {
+        if self.coordinator.node.check_open().is_ok() {
+            self.coordinator.node.tasks.within(self.coordinator.ensure_connected()).await;
+        }
+    }
+
     /// Waits until Redis has confirmed every invalidation of this node, at most for `limit`. Returns how many are still
     /// pending. Call it before the process ends. Pending invalidations end with the process, and other nodes may then serve
     /// the invalidated values for the rest of their time to live.

@@ -152,8 +152,8 @@ pub trait Subscription: Debug + Send + Sync {
     }
 
     /// Sends a heartbeat that also reads or stores a marker. Fails if the server is no longer a primary. A reply that
-    /// [is a proof](Pulse::is_proof) proves that every announcement before the heartbeat was handled. Tracked writes come after the reply: it proves
-    /// that every write before the previous heartbeat was handled.
+    /// has [no doubt](Pulse::doubt) proves that every announcement before the heartbeat was handled. Tracked writes come
+    /// after the reply: it proves that every write before the previous heartbeat was handled.
     fn heartbeat<'a>(&'a self, marker: Marker<'a>) -> TierFuture<'a, Pulse>;
 }
 
@@ -171,12 +171,12 @@ pub enum Marker<'a> {
 }
 
 /// The reply to a heartbeat. Values that the server does not report are `None`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulse {
-    /// Whether it proves anything: the server took the marker, or refused it for a reason of its own, such as being full, and
-    /// whoever decides which server is the primary confirms this one. A primary that another one replaces, or that has lost
-    /// its replicas or the other primaries, refuses writes before it stops answering reads.
-    pub is_proof: bool,
+    /// Why it proves nothing. `None` if it does: the server took the marker, or refused it for a reason of its own, such as
+    /// being full, and whoever decides which server is the primary confirms this one. A primary that another one replaces, or
+    /// that has lost its replicas or the other primaries, refuses writes before it stops answering reads.
+    pub doubt: Option<String>,
     /// The clocks of the servers.
     pub time: Option<ServerTime>,
     /// The marker that was read: the former server's clock at some heartbeat. In a server that was restored from an older

@@ -202,7 +202,7 @@ impl Server {
         let clock = ledger.and_then(|ledger| ledger.get(&b"clock"[..]).copied());
         let hides_clock = self.forgery == Forgery::LedgerStartsAtOne;
         let ledger_clock = clock.filter(|_| !hides_clock);
-        Pulse { is_proof: true, time: Some(self.micros().into()), marker: read, ledger_clock }
+        Pulse { doubt: None, time: Some(self.micros().into()), marker: read, ledger_clock }
     }
 
     /// Two ledgers whose makers know the same do not start at the same clock.

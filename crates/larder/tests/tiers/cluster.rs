@@ -410,12 +410,16 @@ async fn cluster_without_slots_is_one_clear_error() {
     let url = cluster.url();
     assert_eq!(cluster.command(0, "CLUSTER FLUSHSLOTS"), "+OK\r\n");
     let cache = over(url);
+    cache.connect().await;
+    let problem = cache.coherence().problem.expect("nothing is connected").to_string();
+    assert_eq!(problem, "the cluster is not ready: no server owns a slot");
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1, "a fetch loads");
     let error = cache.raw::<str>("r").read("k").await.expect_err("not ready").to_string();
     assert!(error.contains("no server owns a slot"), "{error}");
     assert_eq!(cluster.command(0, "CLUSTER ADDSLOTSRANGE 0 16383"), "+OK\r\n");
     eventually("it is used", async || view.write("k", 2).await.is_everywhere()).await;
+    eventually("nothing is wrong", async || cache.coherence().problem.is_none()).await;
     cluster.kill(0);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
-use larder::{Builder, Cache, CoherenceMode, RedisCredentials, View};
+use larder::{Builder, Cache, CoherenceMode, Problem, RedisCredentials, View};
 use larder_testkit::{RedisServer, eventually};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,6 +113,12 @@ async fn wrong_password_is_an_error_that_does_not_show_it() {
     set_password(&server, "ada", "right");
     let wrong = RedisCredentials::new("ada", "hunter2");
     let (cache, errors) = node(server.url(), |options| options.redis_user(wrong.clone()));
+    cache.connect().await;
+    let problem = cache.coherence().problem;
+    assert!(
+        matches!(&problem, Some(Problem::Refused(reason)) if reason.contains("WRONGPASS")),
+        "{problem:?}"
+    );
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1, "the cache works without it");
     let reach = view.delete("k").await;
@@ -120,7 +126,7 @@ async fn wrong_password_is_an_error_that_does_not_show_it() {
     let errors = errors.lock().expect("no panic");
     assert!(errors.iter().all(|error| error.contains("WRONGPASS")), "{errors:?}");
     let shown = format!(
-        "{errors:?} {reach:?} {wrong:?} {cache:?} {:?}",
+        "{problem:?} {errors:?} {reach:?} {wrong:?} {cache:?} {:?}",
         Cache::builder("b").redis_user(wrong.clone())
     );
     assert!(!shown.contains("hunter2"), "{shown}");

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
-use larder::{Cache, View};
+use larder::{Cache, Problem, View};
 use larder_testkit::{RedisServer, Sentinels, eventually, within};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -76,6 +76,8 @@ async fn nothing_is_proved_without_a_majority_of_sentinels() {
     eventually("a majority confirms", async || cache.coherence().memory_trusted).await;
     sentinels.pause(2);
     eventually("memory alone is not served any more", async || !cache.coherence().memory_trusted).await;
+    let problem = cache.coherence().problem.expect("there is no proof").to_string();
+    assert_eq!(problem, "sentinels that confirm the primary: 1; the fence needs 2");
     assert_eq!(view.read("k").await.as_deref(), Some(&1), "compared with Redis");
     assert!(open.coherence().memory_trusted, "this one asks nobody");
     view.delete("k").await.queued();
@@ -122,6 +124,8 @@ async fn unknown_name_of_a_primary_is_an_error_and_fetches_load() {
     let cache = behind(sentinels.url().replace("/shop", "/shopp"));
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
+    let problem = cache.coherence().problem;
+    assert!(matches!(problem, Some(Problem::Refused(reason)) if reason.contains("the name \"shopp\"")));
     let error = cache.counters::<str>("c").increment("k", 1).await.expect_err("there is no server");
     assert!(error.to_string().contains("the sentinels watch no server with the name \"shopp\""), "{error}");
 }

@@ -57,9 +57,12 @@ pub(super) fn parse(replies: Vec<Value>, marker: &MarkerRequest) -> Result<Pulse
     if matches!(&ledger_clock, Value::ServerError(error) if matches!(error.code(), "MOVED" | "ASK")) {
         return Err(TierError::NoReply("the slot of the ledger moves".into()));
     }
-    let is_cut_off = matches!(&marker, Value::ServerError(error) if CUT_OFF.contains(&error.code()));
+    let doubt = match &marker {
+        Value::ServerError(error) if CUT_OFF.contains(&error.code()) => Some(error.to_string()),
+        _ => None,
+    };
     Ok(Pulse {
-        is_proof: !is_cut_off,
+        doubt,
         time: time_micros(time).ok().map(ServerTime::from),
         ledger_clock: stamp(ledger_clock).ok().flatten(),
         marker: text(marker).ok().and_then(|marker| marker.parse().ok()),

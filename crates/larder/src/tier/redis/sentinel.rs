@@ -213,7 +213,7 @@ impl Sentinels {
             return reason;
         }
         let up = reports.iter().filter(|report| report.place == *place && report.is_up).count();
-        format!("{up} sentinels confirm the primary; the fence needs {majority}")
+        format!("sentinels that confirm the primary: {up}; the fence needs {majority}")
     }
 
     /// A majority of all that there are, also of those that the address does not name.

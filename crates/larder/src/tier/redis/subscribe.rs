@@ -101,7 +101,7 @@ impl ServerSubscription {
         }
         if let Err(reason) = confirmed {
             tracing::debug!(%reason, "a heartbeat proves nothing");
-            pulse.is_proof = false;
+            pulse.doubt = Some(reason.to_string());
         }
         Ok(pulse)
     }

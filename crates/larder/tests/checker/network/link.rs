@@ -175,7 +175,7 @@ impl Subscription for OpenSubscription {
             let (world, rng) = (&link.world, &link.world.rng);
             if world.server().forgery == Forgery::HeartbeatsAlways {
                 sleep(rng.ms(0..world.weather.usual_ms + 1)).await;
-                return Ok(Pulse { is_proof: true, time: None, marker: None, ledger_clock: None });
+                return Ok(Pulse { doubt: None, time: None, marker: None, ledger_clock: None });
             }
             let gives_up = Instant::now() + TIMEOUT;
             let asked = world.arrival(link.node, rng.ms(0..world.weather.usual_ms + 1));

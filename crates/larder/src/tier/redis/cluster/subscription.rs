@@ -142,7 +142,7 @@ impl ClusterSubscription {
             let ledger = has_ledger.then_some(&self.options.ledger[..]);
             let sent = Instant::now();
             let mut pulse = part.pulse(ledger, markers[0].clone()).await?;
-            if pulse.is_proof {
+            if pulse.doubt.is_none() {
                 listened.member.record_proof(sent);
             }
             for marker in &markers[1..] {
@@ -161,15 +161,18 @@ impl ClusterSubscription {
         );
         let pulses = pulses.into_iter().collect::<Result<Vec<Pulse>, TierError>>();
         let pulses = pulses.inspect_err(|_| self.cluster.doubt_map())?;
-        if pulses.iter().any(|pulse| !pulse.is_proof) {
+        let doubt = pulses.iter().find_map(|pulse| pulse.doubt.clone());
+        if doubt.is_some() {
             self.cluster.doubt_map();
         }
+        let doubt = doubt.or_else(|| match self.membership.is_complete() {
+            true => (!is_map_fresh).then(|| "no server of the cluster tells its slots".to_owned()),
+            false => Some("a primary of the cluster is missing".to_owned()),
+        });
         let times = pulses.iter().map(|pulse| pulse.time);
         let time = times.reduce(|one, other| one.zip(other).map(|(one, other)| one.and(other))).flatten();
         Ok(Pulse {
-            is_proof: is_map_fresh
-                && self.membership.is_complete()
-                && pulses.iter().all(|pulse| pulse.is_proof),
+            doubt,
             time,
             marker: self.oldest_marker(&asked, &pulses),
             ledger_clock: ledger_clock?.or(pulses.iter().find_map(|pulse| pulse.ledger_clock)),
