@@ -43,6 +43,8 @@ pub enum ServerError {
     /// The address cannot be bound.
     #[error("cannot bind {address}: {source}")]
     Bind {
+        /// The option that names the port: `listen` or `tls_port`.
+        option: &'static str,
         /// The configured address.
         address: SocketAddr,
         /// The error of the operating system.

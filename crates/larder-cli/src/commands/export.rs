@@ -13,15 +13,16 @@ use std::path::PathBuf;
 
 pub(crate) fn run(flags: ExportFlags, file: File) -> Result<()> {
     let store = open_store(&flags.database, file, false)?;
+    let path = flags.file.filter(|path| path.as_os_str() != "-");
     let written = runtime()?.block_on(async {
-        let written = match &flags.file {
+        let written = match &path {
             Some(path) => export::to_file(&store, flags.format, path).await,
             None => Export::new(store.clone(), flags.format).write_to(&mut std::io::stdout().lock()).await,
         };
         store.close().await;
         written
     });
-    match (written, flags.file) {
+    match (written, path) {
         // A reader such as `head` has enough.
         (Err(error), _) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         (written, Some(path)) => written.with_context(|| format!("cannot export to {}", path.display())),

@@ -471,7 +471,7 @@ pub(crate) struct DatabaseFlag {
 /// Flags of `larder links export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportFlags {
-    /// The file to write, only for its owner [default: standard output].
+    /// The file to write, only for its owner [default: `-`, the standard output].
     pub(crate) file: Option<PathBuf>,
     /// The format.
     #[arg(long, default_value = "csv", value_name = "csv|json")]

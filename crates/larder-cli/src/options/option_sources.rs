@@ -89,7 +89,7 @@ impl OptionSources {
         }
     }
 
-    /// The error of a value that is understood and cannot be used: out of its range, or refused by the system.
+    /// The error of a value that is understood and cannot be used: the system refuses it.
     pub(crate) fn unusable(&self, option: &str, error: impl Into<Error>) -> Error {
         let error = error.into();
         let is_named = error.to_string().starts_with(option);
@@ -104,7 +104,7 @@ impl OptionSources {
         }
     }
 
-    /// The error of a text that cannot be parsed: wrong usage if it is not in the file.
+    /// The error of a text that cannot be parsed, or that is out of its range: wrong usage if it is not in the file.
     pub(crate) fn unparsable(&self, option: &str, error: impl Into<Error>) -> Error {
         let error = self.unusable(option, error);
         match self.sources.get(option) {
@@ -116,8 +116,9 @@ impl OptionSources {
     /// An error of the cache server.
     pub(crate) fn of_server(&self, error: ServerError) -> Error {
         let option = match &error {
-            ServerError::Range { option, .. } => *option,
-            ServerError::Bind { .. } | ServerError::Unprotected(_) => "listen",
+            ServerError::Range { option, .. } => return self.unparsable(option, error),
+            ServerError::Bind { option, .. } => *option,
+            ServerError::Unprotected(_) => "listen",
             ServerError::UnixSocket { .. } => "unixsocket",
             ServerError::Store(_) => "max_memory",
             ServerError::Users(_) => "aclfile",

@@ -77,8 +77,8 @@ fn broken_system_has_a_finding_for_each_fault() {
     let expected = [
         ("critical", "server", "its certificate expires in "),
         ("critical", "server", "commands were refused: the memory limit is reached"),
-        ("critical", "server", "1 connections were refused: maxclients is reached"),
-        ("critical", "links", ": Redis does not answer: memory is served for "),
+        ("critical", "server", "1 connection was refused: maxclients is reached"),
+        ("critical", "links", "(os error 2)): memory is served for "),
         ("warning", &format!("127.0.0.1:{port}"), "it has no memory limit"),
         ("warning", &format!("127.0.0.1:{port}"), "it closes connections that are idle for 3 s"),
     ];

@@ -375,7 +375,7 @@ fn error_of_a_part_names_the_variable_or_the_flag_instead_of_the_file() {
     ] {
         for command in ["server", "up"] {
             let ended = run(larder([command, "--config"]).arg(&file).env(variable, "0"));
-            ended.assert_failure(&format!("larder {command}: {variable}: {message}"));
+            ended.assert_wrong_usage(&format!("larder {command}: {variable}: {message}"));
         }
     }
     let socket = run(&mut larder(["server", "--listen", FREE, "--unixsocket", "/nonexistent/s"]));
@@ -424,7 +424,7 @@ fn value_out_of_range_is_an_error_before_anything_starts() {
         }
     }
     let ended = run(&mut larder(["server", "--maxclients", "0", "--listen", FREE]));
-    ended.assert_failure("larder server: maxclients is 0; it must be from 1 to 1000000");
+    ended.assert_wrong_usage("larder server: maxclients is 0; it must be from 1 to 1000000");
 }
 
 #[test]

@@ -190,8 +190,8 @@ fn configure(stream: TcpStream, keepalive_secs: u64) -> io::Result<mio::net::Tcp
     Ok(mio::net::TcpStream::from_std(stream))
 }
 
-/// Listens on `address`.
-pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
+/// Listens on the address of an option.
+pub(crate) fn bind_tcp(option: &'static str, address: SocketAddr) -> Result<TcpListener, ServerError> {
     let bind = || {
         let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
@@ -200,7 +200,7 @@ pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> 
         socket.set_nonblocking(true)?;
         Ok(socket.into())
     };
-    bind().map_err(|source| ServerError::Bind { address, source })
+    bind().map_err(|source| ServerError::Bind { option, address, source })
 }
 
 /// The listener of a Unix socket, and its file if it is ours.

@@ -58,9 +58,13 @@ pub(super) struct Bound {
 impl Bound {
     /// Binds those that the options name.
     pub(super) fn bind(config: &Config) -> Result<Bound, ServerError> {
-        let tcp = config.listen.filter(|_| !config.tls_only).map(bind_tcp).transpose()?;
+        let tcp = config
+            .listen
+            .filter(|_| !config.tls_only)
+            .map(|address| bind_tcp("listen", address))
+            .transpose()?;
         let tls = config.listen.zip(config.tls_port).map(|(address, port)| (address.ip(), port).into());
-        let tls = tls.map(bind_tcp).transpose()?;
+        let tls = tls.map(|address| bind_tcp("tls_port", address)).transpose()?;
         let unix = config.unixsocket.as_deref().map(bind_unix).transpose()?;
         Bound { tcp, tls, unix }.if_any()
     }

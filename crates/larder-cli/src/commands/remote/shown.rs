@@ -12,6 +12,11 @@ pub(super) fn printable(text: &str) -> String {
     })
 }
 
+/// A number and what it counts, in the singular or the plural.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// A short time.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {

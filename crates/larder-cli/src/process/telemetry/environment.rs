@@ -55,6 +55,12 @@ impl Exports {
             *is_sent = true;
             exports.has_tls |= has_tls;
         }
+        // The exporters take their defaults for what they cannot read.
+        for name in ["OTEL_METRIC_EXPORT_INTERVAL", "OTEL_BSP_SCHEDULE_DELAY"] {
+            let Some((name, value)) = set(name.to_owned()).filter(|_| exports.any()) else { continue };
+            let is_time = value.parse().is_ok_and(|milliseconds: u32| milliseconds > 0);
+            ensure!(is_time, "{name} is {value:?}, expected a number of milliseconds");
+        }
         Ok(exports)
     }
 
@@ -111,6 +117,18 @@ mod tests {
             );
         }
         assert_eq!(of(&[("OTEL_SDK_DISABLED", "1"), ENDPOINT]), Ok([true, true, false]), "only true is true");
+    }
+
+    #[test]
+    fn time_that_cannot_be_read_is_an_error() {
+        for name in ["OTEL_METRIC_EXPORT_INTERVAL", "OTEL_BSP_SCHEDULE_DELAY"] {
+            assert_eq!(of(&[ENDPOINT, (name, "100")]), Ok([true, true, false]));
+            assert_eq!(of(&[(name, "1m")]), Ok([false; 3]), "nothing is exported");
+            for wrong in ["1m", "0", "-1"] {
+                let expected = format!("{name} is {wrong:?}, expected a number of milliseconds");
+                assert_eq!(of(&[ENDPOINT, (name, wrong)]), Err(expected));
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::commands::remote::doctor::finding::Finding;
 use crate::commands::remote::figures::{Counts, Degradation, Figures, Part, Process, Tier, share, sum_of};
-use crate::commands::remote::shown::{bytes, duration, percent, span};
+use crate::commands::remote::shown::{bytes, counted, duration, percent, span};
 
 /// Fewer events than this say nothing about a share.
 const ENOUGH: u64 = 50;
@@ -93,6 +93,9 @@ fn lacks_something(part: &Part) -> Vec<Finding> {
             "redis" if own.meaning.contains("not supported") => {
                 "use a server that has what is missing, and allow the user of the cache to use it"
             }
+            "redis" if own.meaning.contains("cannot be used") => {
+                "mend the password, the user, the certificates or the address"
+            }
             "redis" => {
                 "start that Redis again, or mend the network between; mind its memory and its time-outs"
             }
@@ -119,7 +122,8 @@ fn has_pending_invalidations(part: &Part) -> Vec<Finding> {
         Finding::warning(
             &part.part,
             format!(
-                "{pending} invalidations of this node are not confirmed by Redis: other nodes may serve old values"
+                "{} not confirmed by Redis: other nodes may serve old values",
+                counted(pending as u64, "invalidation of this node is", "invalidations of this node are")
             ),
             "see whether Redis refuses writes: out of memory, read-only, or without a permission for the user",
         )
@@ -232,14 +236,20 @@ fn memory_refuses_values(part: &Part) -> Vec<Finding> {
     let is_heavy = || {
         Finding::warning(
             &part.part,
-            format!("{heavy} values weigh more than a part of memory and were not stored there"),
+            format!(
+                "{} more than a part of memory and not stored there",
+                counted(heavy, "value weighs", "values weigh")
+            ),
             "raise memory_bytes, or store smaller values",
         )
     };
     let is_unreadable = || {
         Finding::warning(
             &part.part,
-            format!("{unreadable} lookups found a value that cannot be read, and loaded it again"),
+            format!(
+                "{} found a value that cannot be read, and loaded it again",
+                counted(unreadable, "lookup", "lookups")
+            ),
             "see whether other programs write these keys, or nodes of another version with another format",
         )
     };
@@ -297,14 +307,20 @@ fn clients_are_refused(part: &Part) -> Vec<Finding> {
     if rejected > 0 {
         found.push(Finding::critical(
             &part.part,
-            format!("{rejected} connections were refused: maxclients is reached"),
+            format!(
+                "{} refused: maxclients is reached",
+                counted(rejected, "connection was", "connections were")
+            ),
             "raise maxclients, or let clients share connections",
         ));
     }
     if full > 0 {
         found.push(Finding::critical(
             &part.part,
-            format!("{full} commands were refused: the memory limit is reached and nothing may be evicted"),
+            format!(
+                "{} refused: the memory limit is reached and nothing may be evicted",
+                counted(full, "command was", "commands were")
+            ),
             "raise max_memory, or choose a policy of eviction that finds keys: allkeys-lfu for a cache",
         ));
     }
@@ -327,7 +343,10 @@ fn visits_are_lost(part: &Part) -> Vec<Finding> {
     let finding = || {
         Finding::critical(
             &part.part,
-            format!("{dropped} visits were dropped: the queue for the database was full"),
+            format!(
+                "{} dropped: the queue for the database was full",
+                counted(dropped, "visit was", "visits were")
+            ),
             "see whether the database is slow, or raise the length of the queue",
         )
     };
@@ -350,7 +369,10 @@ fn proxy_fails(part: &Part) -> Vec<Finding> {
     if unwritten > 0 {
         found.push(Finding::warning(
             &part.part,
-            format!("{unwritten} responses could not be written to the disk, or not fast enough"),
+            format!(
+                "{} not be written to the disk, or not fast enough",
+                counted(unwritten, "response could", "responses could")
+            ),
             "make room on the disk, or give it a faster one",
         ));
     }

@@ -78,6 +78,8 @@ fn degradation_is_found_with_its_duration_and_advice_of_its_own() {
     ];
     assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len(), "{all:?}");
     assert_eq!(found(degraded("redis", meaning))[0].severity, Severity::Critical);
+    let refused = &found(degraded("redis", "Redis cannot be used (WRONGPASS)"))[0];
+    assert_eq!(refused.advice, "mend the password, the user, the certificates or the address");
     assert_eq!(found(degraded("connections", "many"))[0].severity, Severity::Warning);
 }
 
@@ -220,7 +222,7 @@ fn clients_that_a_server_refuses_are_found() {
 fn lost_visits_and_failing_responses_are_found() {
     assert_found(
         figures(&[("visits_dropped", 1.0)]),
-        "1 visits were dropped",
+        "1 visit was dropped",
         figures(&[("visits_dropped", 0.0)]),
     );
     let responses = |errors: f64| figures(&[("responses", 100.0), ("server_error_responses", errors)]);
