@@ -279,13 +279,14 @@ defmodule Larder do
   @spec set_enabled(atom(), boolean()) :: :ok
   def set_enabled(cache, enabled), do: Native.set_enabled(Cache.fetch!(cache).native, enabled)
 
-  @doc "How this node stands to Redis. Times are milliseconds."
+  @doc "How this node stands to Redis. Times are milliseconds; `problem` says why Redis cannot be used now."
   @spec coherence(atom()) :: %{
           mode: :memory | :full | :lost | :unsupported | :unknown | :shut_down,
           memory_trusted: boolean(),
           proof_age: non_neg_integer(),
           disconnected: non_neg_integer(),
-          pending_invalidations: non_neg_integer()
+          pending_invalidations: non_neg_integer(),
+          problem: String.t() | nil
         }
   def coherence(cache), do: Native.coherence(Cache.fetch!(cache).native)
 

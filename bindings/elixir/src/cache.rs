@@ -229,6 +229,7 @@ pub(crate) fn coherence<'e>(call: &Call<'_, 'e>) -> Result<Term<'e>> {
         (&atom::PROOF_AGE, milliseconds(env, now.proof_age)),
         (&atom::DISCONNECTED, milliseconds(env, now.disconnected)),
         (&atom::PENDING_INVALIDATIONS, env.unsigned(now.pending_invalidations as u64)),
+        (&atom::PROBLEM, now.problem.map_or(env.nil(), |problem| env.binary(problem.to_string().as_bytes()))),
     ]))
 }
 

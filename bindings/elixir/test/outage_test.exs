@@ -43,6 +43,7 @@ defmodule OutageTest do
         assert Larder.read(view, "k") == :miss
         assert Larder.fetch(view, "k", fn -> 1 end) == 1
         assert Larder.write(view, "k", 2) == :queued
+        assert "Connection refused" <> _ = Larder.coherence(view.cache).problem
         assert System.monotonic_time(:millisecond) - began < 5_000
         # The owner writes it, when it looks for it, or when it ends.
         stop_supervised!(view.cache)

@@ -97,7 +97,7 @@ defmodule ViewTest do
     view = Larder.view(name, "v")
     for _ <- 1..3, do: Larder.fetch(view, "k", fn -> 1 end)
     eventually("the proof", fn -> Larder.coherence(name).mode == :full end)
-    assert %{memory_trusted: true, pending_invalidations: 0, proof_age: age} = Larder.coherence(name)
+    assert %{memory_trusted: true, pending_invalidations: 0, problem: nil, proof_age: age} = Larder.coherence(name)
     assert is_integer(age)
     assert %{loads: 1, load_failures: 0, memory: %{hits: hits, capacity: 67_108_864}, redis: %{misses: 1}} = Larder.stats(name)
     assert hits >= 1

@@ -213,6 +213,8 @@ export interface Coherence {
   /** Milliseconds. */
   disconnected: number
   pendingInvalidations: number
+  /** Why Redis cannot be used now. */
+  problem: string | null
 }
 
 /** A namespace with its tiers. Threads of a process that give the same options have the same cache. */

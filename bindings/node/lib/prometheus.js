@@ -39,7 +39,10 @@ const FAMILIES = [
     labelNames: ['part'],
     // Of the workers of a cluster, one that may miss some is enough.
     aggregator: 'min',
-    samples: ({ coherence: { mode } }) => mode === 'memory' ? [] : [[{}, mode === 'full' || mode === 'unknown' ? 1 : 0]]
+    samples: ({ coherence: { mode, problem } }) => {
+      const isCoherent = mode === 'full' || (mode === 'unknown' && problem === null)
+      return mode === 'memory' ? [] : [[{}, isCoherent ? 1 : 0]]
+    }
   },
   {
     kind: 'Gauge',

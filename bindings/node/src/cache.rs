@@ -201,6 +201,8 @@ pub(crate) fn coherence<'s>(env: Env<'s>, given: &Arguments<'s>) -> Result<Value
     object.put(env, "proofAge", env.number(milliseconds(now.proof_age))?)?;
     object.put(env, "disconnected", env.number(milliseconds(now.disconnected))?)?;
     object.put(env, "pendingInvalidations", env.number(now.pending_invalidations as f64)?)?;
+    let problem = now.problem.map_or_else(|| env.null(), |problem| env.text(&problem.to_string()))?;
+    object.put(env, "problem", problem)?;
     Ok(object)
 }
 

@@ -198,8 +198,8 @@ test('figures are those of the core', async (t) => {
   view.hit('k')
   const { memory, redis: tier, loads } = cache.stats()
   assert.deepStrictEqual([memory.hits, memory.entries, tier.misses, loads], [1, 1, 1, 1])
-  const { mode, memoryTrusted, pendingInvalidations } = cache.coherence()
-  assert.deepStrictEqual([mode, memoryTrusted, pendingInvalidations], ['full', true, 0])
+  const { mode, memoryTrusted, pendingInvalidations, problem } = cache.coherence()
+  assert.deepStrictEqual([mode, memoryTrusted, pendingInvalidations, problem], ['full', true, 0, null])
   await cache.close()
 })
 

@@ -102,7 +102,7 @@ test('a follower that is aborted leaves, and its load that comes later is given 
 test('of callers whose loaders fetch the keys of each other, one is told so', async () => {
   const cache = own('circle')
   const view = cache.view('v')
-  const many = (key) => view.fetchMany([key, 'more'], (keys) => keys.map((key) => [key, 1]))
+  const many = async (key) => (await view.fetchMany([key, 'more'], (keys) => keys.map((key) => [key, 1]))).size
   for (const inner of [(key) => view.fetch(key, () => 1), many]) {
     const began = {}
     const begun = ['a', 'b'].map((key) => new Promise((resolve) => { began[key] = resolve }))
@@ -190,6 +190,7 @@ test('without Redis a node answers, and says that it is lost', async (t) => {
   assert.equal(view.hit('k'), undefined)
   await assert.rejects(view.add('k', 1), { name: 'RedisError' })
   assert.ok(cache.coherence().pendingInvalidations > 0)
+  await eventually('it says why', () => cache.coherence().problem?.includes('os error'))
   assert.ok(await cache.close(50) > 0, 'they are lost')
   assert.ok(logged.some((line) => line.startsWith('warn: request to redis failed error=')), logged.join('\n'))
 })

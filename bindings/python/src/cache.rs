@@ -108,6 +108,7 @@ impl Cache {
         dict.set_item("proof_age", now.proof_age.as_secs_f64())?;
         dict.set_item("disconnected", now.disconnected.as_secs_f64())?;
         dict.set_item("pending_invalidations", now.pending_invalidations)?;
+        dict.set_item("problem", now.problem.map(|problem| problem.to_string()))?;
         Ok(dict)
     }
 

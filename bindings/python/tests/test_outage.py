@@ -31,6 +31,7 @@ def test_nothing_waits_longer_than_its_timeouts(namespace, caplog):
     assert view.fetch("k", lambda: 1) == 1
     assert view.set("k", 2) is False
     assert time.monotonic() - began < 5
+    assert cache.coherence()["problem"].startswith("Connection refused")
     assert [record.levelname for record in caplog.records if "request to redis failed" in record.message][:1] == ["WARNING"]
     assert {record.name for record in caplog.records} == {"larder_cache"}
     cache.close(0.1)

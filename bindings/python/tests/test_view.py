@@ -279,7 +279,7 @@ def test_statistics_and_coherence_are_told(cache):
     view.fetch("k", lambda: 1)
     stats, coherence = cache.stats(), cache.coherence()
     assert stats["loads"] == 1 and stats["memory"]["hits"] == 1 and stats["redis"]["misses"] == 1
-    assert coherence["mode"] == "full" and coherence["memory_trusted"] is True
+    assert coherence["mode"] == "full" and coherence["memory_trusted"] is True and coherence["problem"] is None
 
 
 def test_cache_that_is_off_loads_each_time(memory):

@@ -135,6 +135,8 @@ fn coherence<'r>(ruby: Ruby<'r>, given: Arguments<'r>) -> Result<Value<'r>> {
     ruby.put(hash, ruby.symbol("proof_age"), ruby.seconds(now.proof_age)?)?;
     ruby.put(hash, ruby.symbol("disconnected"), ruby.seconds(now.disconnected)?)?;
     ruby.put(hash, ruby.symbol("pending_invalidations"), ruby.count(now.pending_invalidations as u64)?)?;
+    let problem = now.problem.map_or_else(|| Ok(ruby.nil()), |problem| ruby.text(&problem.to_string()))?;
+    ruby.put(hash, ruby.symbol("problem"), problem)?;
     Ok(hash)
 }
 

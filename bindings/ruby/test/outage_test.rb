@@ -30,8 +30,10 @@ class OutageTest < LarderTest
   def test_nothing_waits_longer_than_its_timeouts_and_the_log_says_why
     began = now
     lines = logged do
-      view = make_cache(redis: "redis://127.0.0.1:1", redis_timeout: "100ms").view("value")
+      cache = make_cache(redis: "redis://127.0.0.1:1", redis_timeout: "100ms")
+      view = cache.view("value")
       assert_nil view.read("k")
+      assert_match(/\AConnection refused/, cache.coherence[:problem])
       assert_equal 1, view.fetch("k") { 1 }
       assert_equal false, view.write("k", 2)
     end

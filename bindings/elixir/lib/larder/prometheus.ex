@@ -59,7 +59,8 @@ defmodule Larder.Prometheus do
 
   defp samples({:total, member}, %{stats: stats}), do: [{[], stats[member]}]
   defp samples(_, %{coherence: %{mode: :memory}}), do: []
-  defp samples(:coherent, %{coherence: %{mode: mode}}), do: [{[], if(mode in [:full, :unknown], do: 1, else: 0)}]
+  defp samples(:coherent, %{coherence: %{mode: :unknown, problem: nil}}), do: [{[], 1}]
+  defp samples(:coherent, %{coherence: %{mode: mode}}), do: [{[], if(mode == :full, do: 1, else: 0)}]
   defp samples(:pending, %{coherence: coherence}), do: [{[], coherence.pending_invalidations}]
 
   defp tiers(%{stats: stats}), do: for(tier <- [:memory, :redis], stats[tier] != nil, do: {tier, stats[tier]})

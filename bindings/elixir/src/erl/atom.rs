@@ -83,6 +83,7 @@ atoms! {
     PROOF_AGE: "proof_age",
     DISCONNECTED: "disconnected",
     PENDING_INVALIDATIONS: "pending_invalidations",
+    PROBLEM: "problem",
     MEMORY: "memory",
     REDIS: "redis",
 }

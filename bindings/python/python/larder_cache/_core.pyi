@@ -33,8 +33,8 @@ class Cache:
         """Turns the cache off or on. While it is off, every fetch loads, and writes only invalidate."""
 
     def coherence(self) -> dict[str, Any]:
-        """The coherence with other nodes: ``mode``, ``memory_trusted``, ``proof_age`` and ``disconnected`` in seconds, and
-        ``pending_invalidations``."""
+        """The coherence with other nodes: ``mode``, ``memory_trusted``, ``proof_age`` and ``disconnected`` in seconds,
+        ``pending_invalidations``, and ``problem``: why Redis cannot be used now, or ``None``."""
 
     def stats(self) -> dict[str, Any]:
         """The counters of this process, of its memory and of its requests to Redis."""

@@ -91,7 +91,8 @@ def _coherence(caches: list[tuple[str, dict[str, Any]]]) -> Iterator[Metric]:
     )
     for part, coherence in caches:
         if coherence["mode"] != "memory":
-            coherent.add_metric([part], coherence["mode"] in ("full", "unknown"))
+            not_needed_yet = coherence["mode"] == "unknown" and coherence["problem"] is None
+            coherent.add_metric([part], coherence["mode"] == "full" or not_needed_yet)
             pending.add_metric([part], coherence["pending_invalidations"])
     yield coherent
     yield pending

@@ -23,6 +23,15 @@ module Larder
         { memory: stats[:memory], redis: stats[:redis] }.compact
       end
 
+      # Whether it may miss nothing. One that has not needed Redis yet has missed nothing.
+      def coherent?
+        case coherence[:mode]
+        when "full" then true
+        when "unknown" then coherence[:problem].nil?
+        else false
+        end
+      end
+
       # Whether there are others, of which this process may miss something.
       def shared?
         coherence[:mode] != "memory"
@@ -61,7 +70,7 @@ module Larder
       "larder_coherent" => Family.new(
         "gauge", "1 if this process has what others invalidated, or has not needed Redis yet; 0 if it may miss some.",
         lambda do |figures|
-          figures.shared? ? [[{}, %w[full unknown].include?(figures.coherence[:mode]) ? 1 : 0]] : []
+          figures.shared? ? [[{}, figures.coherent? ? 1 : 0]] : []
         end
       ),
       "larder_pending_invalidations" => Family.new(
