@@ -9,6 +9,7 @@
 pub(crate) mod breaker;
 pub(crate) mod redis;
 
+use crate::value::random::random_u64;
 pub use redis::network::{Connection, Network, redis_over};
 use std::fmt::Debug;
 use std::future::Future;
@@ -26,6 +27,12 @@ pub type Head = [u8; HEAD_BYTES];
 /// new ledger starts later by this number, and by a random part of it: if two nodes with the same knowledge make a ledger
 /// each, on different servers, these must not have equal clocks for different states.
 pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
+
+/// How much later than the clock that a node knows a ledger goes on that is new or may lack advances. Random: two ledgers
+/// whose makers knew the same must not give the same clock to a load before the second and an invalidation after it.
+pub(crate) fn margin() -> u64 {
+    UNKNOWN_ADVANCES + random_u64() % UNKNOWN_ADVANCES
+}
 
 /// The most keys of one command, of one mutation, and the most members of one advance of the ledger: no request and no
 /// reply grows without bound.

@@ -249,6 +249,26 @@ async fn node_that_reaches_older_snapshot_first_hides_no_age() {
     assert!(view.read("k").await.is_none());
 }
 
+fn ledger_clock(server: &RedisServer) -> f64 {
+    let score = server.command("ZSCORE test::ledger clock");
+    score.lines().nth(1).and_then(|clock| clock.trim().parse().ok()).expect("there is a ledger")
+}
+
+/// In a cluster other primaries have values with the clocks of advances that the failover of the ledger's primary has lost. One
+/// of these clocks was given to a later invalidation, which then did not invalidate such a value.
+#[tokio::test]
+async fn invalidation_after_a_failover_is_later_than_the_advances_that_it_lost() {
+    const LOST_AT_MOST: f64 = 1e6;
+    let Some(mut server) = RedisServer::start() else { return };
+    let cache = impatient(&server);
+    cache.clear().await.everywhere();
+    let before = ledger_clock(&server);
+    server.take_snapshot();
+    server.restart_from_snapshot();
+    eventually("the clear is repeated", async || ledger_clock(&server) > before).await;
+    assert!(ledger_clock(&server) > before + LOST_AT_MOST, "{} after {before}", ledger_clock(&server));
+}
+
 /// A node that makes a new ledger knows nothing of the lost one, which was ahead.
 #[tokio::test]
 async fn value_of_lost_ledger_is_not_newer_than_later_invalidations() {

@@ -11,22 +11,13 @@
 use super::RedisTier;
 use super::server::{Lane, Sent};
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
-use crate::tier::{
-    Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
-};
-use crate::value::random::random_u64;
+use crate::tier::{Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, margin};
 use redis::{Pipeline, Value};
 
 /// The most members, about 10 MB. One more, and the older half is removed and the floor of tags raised.
 const MAX_MEMBERS: i64 = 100_000;
 /// The members that judge every entry. They are never removed.
 const JUDGES_OF_EVERYTHING: [&str; 3] = ["floor", "clear", "expire"];
-
-/// How much later than the clock that its maker knows a new ledger starts. Random: two ledgers whose makers knew the same
-/// must not give the same clock to a load before the second and an invalidation after it.
-fn margin() -> u64 {
-    UNKNOWN_ADVANCES + random_u64() % UNKNOWN_ADVANCES
-}
 
 /// Adds a read of stamps to a pipeline.
 pub(super) fn read(pipeline: &mut Pipeline, query: &LedgerQuery<'_>) {
