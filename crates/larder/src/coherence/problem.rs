@@ -55,7 +55,11 @@ impl LastProblem {
 
     /// A heartbeat proves nothing.
     pub(super) fn set(&self, problem: Problem) {
-        self.replace(problem);
+        let mut last = self.0.lock();
+        match &mut *last {
+            Some(last) => last.problem = problem,
+            None => *last = Some(Last { problem, attempts: 0, logged: None }),
+        }
     }
 
     /// No connection was opened. The log is told from the second attempt on, once for each reason: after a restart of the
@@ -66,17 +70,9 @@ impl LastProblem {
         }
     }
 
-    fn replace(&self, problem: Problem) {
-        let mut last = self.0.lock();
-        match &mut *last {
-            Some(last) => last.problem = problem,
-            None => *last = Some(Last { problem, attempts: 0, logged: None }),
-        }
-    }
-
     /// Returns whether it is to be logged.
     fn count_attempt(&self, problem: &Problem) -> bool {
-        self.replace(problem.clone());
+        self.set(problem.clone());
         let mut last = self.0.lock();
         let Some(last) = &mut *last else { return false };
         last.attempts += 1;
