@@ -114,6 +114,7 @@ fn redis_that_refuses_the_shortener_is_known_before_the_first_request() {
     assert!(meaning.starts_with("Redis cannot be used (") && meaning.contains("NOAUTH"), "{meaning}");
     assert!(get(admin, "/metrics").body.contains("\nlarder_coherent{part=\"links\"} 0\n"));
     until("the log says so", || process.stderr().contains("no connection to redis").then_some(()));
+    // Some more attempts are made meanwhile, which are not logged.
     sleep(Duration::from_millis(500));
     let stderr = process.stderr();
     let lines: Vec<_> = stderr.lines().filter(|line| line.contains("no connection to redis")).collect();

@@ -23,7 +23,7 @@ pub struct Coherence {
     pub disconnected: Duration,
     /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
     pub pending_invalidations: usize,
-    /// Why the last attempt to get a proof has failed. `None` if it has not, or there was none yet.
+    /// Why the last attempt to get a proof has failed. `None` if it has not, if there was none yet, or if the mode says why.
     pub problem: Option<Problem>,
     /// Whether writes by other programs are received.
     pub foreign_writers: bool,

@@ -143,6 +143,7 @@ impl Coordinator {
     fn on_unsupported(&self, lacks: Requirement) {
         let Some(redis) = &self.node.redis else { return };
         *self.connection.subscribed_at.lock() = None;
+        self.connection.problem.clear();
         if self.node.stop_coordinating(redis, lacks) == Support::Lacks(lacks) {
             return;
         }
