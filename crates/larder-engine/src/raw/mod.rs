@@ -1,14 +1,14 @@
 //! The cache of a server: byte strings as keys and values, one block of memory per entry, updated in place.
 //!
 //! ```
-//! use larder_engine::raw::{Cache, UpdateOp, Key, Record, ValueMut};
+//! use larder_engine::raw::{Cache, UpdateOp, Key, Record};
 //! use larder_engine::Ttl;
 //!
 //! let cache: Cache = Cache::builder().weight(1 << 20, |record, ()| record.bytes_allocated() as u64 + 48).build()?;
 //! let visits = Key { space: 0, name: b"visits" };
 //! cache.insert_with_ttl(Record::new(visits, &[b"7"]), (), Ttl::Never);
-//! cache.update(visits, |entry| {
-//!     if let Some(ValueMut::Bytes(value)) = entry.map(|entry| entry.into_value_mut()) {
+//! cache.update(visits, |mut entry| {
+//!     if let Some(value) = entry.as_mut().and_then(|entry| entry.bytes_mut()) {
 //!         value[0] += 1;
 //!     }
 //!     (UpdateOp::Edited(Ttl::Keep), ())
@@ -38,7 +38,7 @@ pub use long_value::LongValue;
 pub use measurement::Measurement;
 pub use page_move::MIN_MOVED_BYTES;
 pub use prefetch_batch::PrefetchBatch;
-pub use record::{Key, Lengthened, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value, ValueMut};
+pub use record::{Key, Lengthened, MAX_INLINE_BYTES, Record, SPACES, TooLong, Value};
 pub use shared_bytes::SharedBytes;
 
 use crate::cache::KeyLocation;
@@ -66,9 +66,20 @@ impl<'a, O> Entry<'a, O> {
         self.record
     }
 
-    /// Mutable access to the value: see [`Record::value_mut`]. Return [`UpdateOp::Edited`] afterwards.
-    pub fn value_mut(&mut self) -> ValueMut<'_, O> {
-        self.record.value_mut()
+    /// Mutable access to bytes: see [`Record::bytes_mut`]. Return [`UpdateOp::Edited`] afterwards.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        self.record.bytes_mut()
+    }
+
+    /// Mutable access to a short value: see [`Record::inline_bytes_mut`]. Return [`UpdateOp::Edited`] afterwards.
+    #[inline]
+    pub fn inline_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        self.record.inline_bytes_mut()
+    }
+
+    /// Mutable access to an object. Return [`UpdateOp::Edited`] afterwards.
+    pub fn object_mut(&mut self) -> Option<&mut O> {
+        self.record.object_mut()
     }
 
     /// Makes a long value longer: see [`Record::lengthen`]. Return [`UpdateOp::Edited`] afterwards.
@@ -76,9 +87,9 @@ impl<'a, O> Entry<'a, O> {
         self.record.lengthen(length, capacity)
     }
 
-    /// As [`Entry::value_mut`], for as long as the shard is locked.
-    pub fn into_value_mut(self) -> ValueMut<'a, O> {
-        self.record.value_mut()
+    /// As [`Entry::object_mut`], for as long as the shard is locked.
+    pub fn into_object_mut(self) -> Option<&'a mut O> {
+        self.record.object_mut()
     }
 
     /// As [`EntryRef::deadline_ms`](crate::EntryRef::deadline_ms).

@@ -62,10 +62,14 @@ impl SharedBytes {
         Some(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
     }
 
-    /// As [`SharedBytes::get_mut`]; if there is another owner, these become a copy first.
+    /// As [`SharedBytes::get_mut`]; if there is another owner, these become a copy first, with the same room: what a record
+    /// takes does not change without its knowledge.
     pub(super) fn make_mut(&mut self) -> &mut [u8] {
         if self.get_mut().is_none() {
-            *self = Arc::<[u8]>::from(&**self).into();
+            let mut copy = Arc::<[u8]>::new_uninit_slice(self.capacity());
+            let room = Arc::get_mut(&mut copy).expect("it has one owner");
+            room[..self.len].copy_from_slice(&self.bytes[..self.len]);
+            self.bytes = copy;
         }
         self.get_mut().expect("it is the only owner")
     }
@@ -173,6 +177,6 @@ mod tests {
         let reader = shared.clone();
         shared.make_mut().fill(1);
         assert_eq!((&*shared, &*reader), (&[1; 5][..], &[7, 7, 7, 0, 0][..]));
-        assert_eq!((shared.is_same(&reader), shared.owners(), shared.capacity()), (false, 1, 5));
+        assert_eq!((shared.is_same(&reader), shared.owners(), shared.capacity()), (false, 1, 10));
     }
 }

@@ -152,8 +152,8 @@ fn edits_that_need_each_others_room_are_never_refused() {
         let cache = cache.clone();
         thread::spawn(move || {
             let edited = cache.update(raw::Key { space: 0, name: &name }, |entry| {
-                match entry.map(raw::Entry::into_value_mut) {
-                    Some(raw::ValueMut::Object(weight)) => {
+                match entry.and_then(raw::Entry::into_object_mut) {
+                    Some(weight) => {
                         *weight = 10;
                         (raw::UpdateOp::Edited(crate::Ttl::Keep), ())
                     }

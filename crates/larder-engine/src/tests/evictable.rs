@@ -238,7 +238,7 @@ fn edited_object_is_not_refused_unless_all_may_be_evicted() {
         cache.insert_with_ttl(raw::Record::with_object(key, Box::new(80)), (), Ttl::Never);
         cache.resize(50);
         let edited = cache.update(key, |entry| {
-            if let Some(raw::ValueMut::Object(weight)) = entry.map(raw::Entry::into_value_mut) {
+            if let Some(weight) = entry.and_then(raw::Entry::into_object_mut) {
                 *weight -= 10;
             }
             (UpdateOp::Edited(Ttl::Keep), ())
@@ -263,7 +263,7 @@ fn edit_that_ends_its_own_time_to_live_leaves_no_weight() {
             cache.insert_with_ttl(raw::Record::with_object(key, Box::new(50)), (), Ttl::Never);
         }
         let update = cache.update(edited, |entry| {
-            if let Some(raw::ValueMut::Object(weight)) = entry.map(raw::Entry::into_value_mut) {
+            if let Some(weight) = entry.and_then(raw::Entry::into_object_mut) {
                 *weight = 80;
             }
             (UpdateOp::Edited(Ttl::At(0)), ())
@@ -320,7 +320,7 @@ fn edited_objects_of_any_weight_leave_no_room() {
         let record = |name, weight| raw::Record::with_object(Key { space: 0, name }, Box::new(weight));
         names.iter().for_each(|name| _ = cache.insert_with_ttl(record(name, 1), (), Ttl::Never));
         let edited = |entry: Option<raw::Entry<'_, u64>>| {
-            if let Some(raw::ValueMut::Object(weight)) = entry.map(raw::Entry::into_value_mut) {
+            if let Some(weight) = entry.and_then(raw::Entry::into_object_mut) {
                 *weight = u64::MAX;
             }
             (UpdateOp::Edited(Ttl::Keep), ())

@@ -1,7 +1,7 @@
 //! Records: updated in place, several in one atomic step, and weighed by their bytes.
 
 use crate::mutex::Mutex;
-use crate::raw::{Cache, Entry, Key, Lengthened, Measurement, Record, UpdateOp, ValueMut};
+use crate::raw::{Cache, Entry, Key, Lengthened, Measurement, Record, UpdateOp};
 use crate::{Clock, Evictable, Op, Refusal, Ttl};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -81,8 +81,8 @@ proptest! {
                     kept.0.extend(tail);
                 }
                 Step::Flip(name) => {
-                    let flipped = cache.update(key(&[name]), |entry| {
-                        if let Some(ValueMut::Bytes(value)) = entry.map(Entry::into_value_mut) {
+                    let flipped = cache.update(key(&[name]), |mut entry| {
+                        if let Some(value) = entry.as_mut().and_then(Entry::bytes_mut) {
                             value.iter_mut().for_each(|byte| *byte = !*byte);
                         }
                         (UpdateOp::Keep, ())
@@ -262,8 +262,8 @@ fn put_object(cache: &Cache<Vec<u8>>, name: &[u8], bytes: usize) -> bool {
 }
 
 fn resize(entry: Option<Entry<'_, Vec<u8>>>, bytes: usize) -> (UpdateOp<Vec<u8>>, bool) {
-    match entry.map(Entry::into_value_mut) {
-        Some(ValueMut::Object(object)) => {
+    match entry.and_then(Entry::into_object_mut) {
+        Some(object) => {
             object.resize(bytes, 0);
             (UpdateOp::Edited(Ttl::Keep), true)
         }
@@ -428,8 +428,8 @@ fn locked_update_does_what_update_does() {
         |_| UpdateOp::Remove,
         |_| UpdateOp::Put(Record::new(key(b"k"), &[b"one"]), Ttl::At(500)),
         |_| UpdateOp::Put(Record::new(key(b"k"), &[b"two", b" parts"]), Ttl::Keep),
-        |entry| {
-            if let Some(ValueMut::Bytes(value)) = entry.map(crate::raw::Entry::into_value_mut) {
+        |mut entry| {
+            if let Some(value) = entry.as_mut().and_then(crate::raw::Entry::bytes_mut) {
                 value[0] = b'T';
             }
             UpdateOp::Edited(Ttl::Keep)

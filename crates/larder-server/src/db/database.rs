@@ -267,8 +267,8 @@ impl<'a> Database<'a> {
     /// Stores a value in place if the former value has the same length. This allocates and frees nothing and reads only
     /// memory that the lookup has read.
     fn set_in_place(&self, name: &[u8], value: &[u8], ttl: Ttl) -> Result<(), OutOfMemory> {
-        self.change(name, |entry| match entry.map(raw::Entry::into_value_mut) {
-            Some(raw::ValueMut::Bytes(former)) if former.len() == value.len() => {
+        self.change(name, |mut entry| match entry.as_mut().and_then(raw::Entry::inline_bytes_mut) {
+            Some(former) if former.len() == value.len() => {
                 former.copy_from_slice(value);
                 (raw::UpdateOp::Edited(ttl), ())
             }

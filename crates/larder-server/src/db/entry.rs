@@ -34,16 +34,13 @@ impl<'a> Entry<'a> {
 
     /// The value, if it is of this type. Return [`EntryOp::Edited`] after a change.
     pub(super) fn into_collection<C: Collection>(self) -> Result<&'a mut C, WrongType> {
-        match self.entry.into_value_mut() {
-            raw::ValueMut::Object(object) => C::of_mut(object).ok_or(WrongType),
-            raw::ValueMut::Bytes(_) => Err(WrongType),
-        }
+        self.entry.into_object_mut().and_then(C::of_mut).ok_or(WrongType)
     }
 
     /// The value, if it is a hash. Return [`EntryOp::Edited`] after a change.
     pub(super) fn into_hash(self) -> Result<&'a mut Hash, WrongType> {
-        match self.entry.into_value_mut() {
-            raw::ValueMut::Object(Object::Hash(hash)) => Ok(hash),
+        match self.entry.into_object_mut() {
+            Some(Object::Hash(hash)) => Ok(hash),
             _ => Err(WrongType),
         }
     }
@@ -93,10 +90,7 @@ impl StringEntry<'_> {
 
     /// The value, for a change in place that keeps its length. Return [`EntryOp::Edited`] afterwards.
     pub(crate) fn value_mut(&mut self) -> &mut [u8] {
-        match self.0.value_mut() {
-            raw::ValueMut::Bytes(bytes) => bytes,
-            raw::ValueMut::Object(_) => &mut [],
-        }
+        self.0.bytes_mut().unwrap_or_default()
     }
 }
 

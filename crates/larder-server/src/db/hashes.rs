@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use larder_engine::raw::{self, Value, ValueMut};
+use larder_engine::raw::{self, Value};
 
 use super::entry::{Entry, EntryOp, UpdateError};
 use super::object::Object;
@@ -26,7 +26,7 @@ impl Store {
             return;
         }
         let name: Box<[u8]> = record.key().name.into();
-        if let ValueMut::Object(Object::Hash(hash)) = record.value_mut() {
+        if let Some(Object::Hash(hash)) = record.object_mut() {
             hash.cancel_alarm();
             hash.set_alarm(&self.alarms, now, space, &name);
         }

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use larder_engine::raw::{Entry, Key, UpdateOp, Value, ValueMut};
+use larder_engine::raw::{Entry, Key, UpdateOp, Value};
 use larder_engine::stats::PartitionStats;
 use larder_engine::{EntryRef, Refusal, Stats, Ttl};
 
@@ -125,8 +125,8 @@ impl<'a> UndoableLocks<'a> {
     }
 
     fn undo_edits(&self, key: Key<'_>, journal: &Journal) {
-        let _ = self.locks.update(key, &mut |entry| match entry.map(Entry::into_value_mut) {
-            Some(ValueMut::Object(object)) => {
+        let _ = self.locks.update(key, &mut |entry| match entry.and_then(Entry::into_object_mut) {
+            Some(object) => {
                 object.undo(journal);
                 UpdateOp::Edited(Ttl::Keep)
             }
@@ -215,7 +215,7 @@ impl<'a> UndoableLocks<'a> {
     fn record_edits(&self, key: Key<'_>) {
         let mut journal = None;
         let _ = self.locks.update(key, &mut |entry| {
-            if let Some(ValueMut::Object(object)) = entry.map(Entry::into_value_mut) {
+            if let Some(object) = entry.and_then(Entry::into_object_mut) {
                 journal = object.take_journal();
             }
             UpdateOp::Keep
@@ -232,7 +232,7 @@ fn former_of(key: Key<'_>, entry: &mut Entry<'_, Object>) -> Former {
     if matches!(entry.record().value(), Value::Bytes(_)) {
         return Former::Copy(entry.record().copy_with_key(key), ttl);
     }
-    if let ValueMut::Object(object) = entry.value_mut() {
+    if let Some(object) = entry.object_mut() {
         object.start_journal();
     }
     Former::Object(ttl)

@@ -72,15 +72,6 @@ pub enum Value<'a, O> {
     Object(&'a O),
 }
 
-/// The value of a record, for a change in place.
-#[derive(Debug)]
-pub enum ValueMut<'a, O> {
-    /// Bytes, whose length stays.
-    Bytes(&'a mut [u8]),
-    /// An object.
-    Object(&'a mut O),
-}
-
 // SAFETY: a record is the only owner of its block and its object, as a `Box` would be; a shared value is a `SharedBytes`.
 unsafe impl<O: Send> Send for Record<O> {}
 // SAFETY: likewise; through a shared reference the block and the object are only read.
@@ -295,18 +286,28 @@ impl<O> Record<O> {
         (self.kind() == SHARED).then(|| unsafe { self.field::<RawShared>().read_unaligned() })
     }
 
-    /// Mutable access to the value. Cost: the copy of a value above [`MAX_INLINE_BYTES`] that a reader [shares](Self::share).
-    pub fn value_mut(&mut self) -> ValueMut<'_, O> {
-        let Shape { start, field_at, end, .. } = self.shape();
+    /// Mutable access to the value, if it is bytes; their length stays, and the memory that they take. Cost: the copy of a
+    /// value above [`MAX_INLINE_BYTES`] that a reader [shares](Self::share).
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self.kind() {
-            // SAFETY: as in `value`, and the record is borrowed exclusively.
-            0 => ValueMut::Bytes(unsafe {
-                std::slice::from_raw_parts_mut(start.add(field_at).as_ptr(), end - field_at)
-            }),
-            SHARED => ValueMut::Bytes(self.unshared()),
-            // SAFETY: as in `value`, and the record is borrowed exclusively.
-            _ => ValueMut::Object(unsafe { &mut *self.field::<*mut O>().read_unaligned() }),
+            SHARED => Some(self.unshared()),
+            _ => self.inline_bytes_mut(),
         }
+    }
+
+    /// Mutable access to the value, if it lies in the block of the record, as bytes up to [`MAX_INLINE_BYTES`] do.
+    #[inline]
+    pub fn inline_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let Shape { start, head, field_at, end, .. } = self.shape();
+        // SAFETY: as in `value`, and the record is borrowed exclusively.
+        (head & !SPACE_MASK == 0)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(start.add(field_at).as_ptr(), end - field_at) })
+    }
+
+    /// Mutable access to the value, if it is an object.
+    pub fn object_mut(&mut self) -> Option<&mut O> {
+        // SAFETY: as in `value`, and the record is borrowed exclusively.
+        (self.kind() == OBJECT).then(|| unsafe { &mut *self.field::<*mut O>().read_unaligned() })
     }
 
     /// The bytes of a shared value, of which this record becomes the only owner.

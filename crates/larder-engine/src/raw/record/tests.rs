@@ -51,7 +51,7 @@ fn value_that_grows_step_by_step_is_moved_a_few_times() {
             Lengthened::InPlace => assert_eq!(record.bytes_allocated(), before),
             Lengthened::Unchanged => panic!("nobody reads it"),
         }
-        let ValueMut::Bytes(bytes) = record.value_mut() else { panic!("an object") };
+        let bytes = record.bytes_mut().expect("bytes");
         assert_eq!(bytes[length - 100..], [0; 100]);
         bytes[length - 100..].fill(2);
         charged = record.bytes_allocated();
@@ -73,7 +73,7 @@ fn edit_of_a_shared_value_keeps_what_its_reader_has() {
         let reader = is_read.then(|| before.clone());
         let address = before.as_ptr();
         drop(before);
-        let ValueMut::Bytes(bytes) = record.value_mut() else { panic!("an object") };
+        let bytes = record.bytes_mut().expect("bytes");
         bytes.fill(2);
         assert_eq!(bytes.as_ptr() == address, !is_read, "copied only if it is read");
         assert!(reader.is_none_or(|reader| reader.iter().all(|byte| *byte == 1)));
@@ -87,7 +87,7 @@ fn object_is_edited_moved_and_dropped_once() {
     let object = Box::new((7u64, drops.clone()));
     let mut record = Record::with_object(name(b"name"), object);
     assert_eq!((record.bytes(), record.object().map(|object| object.0)), (None, Some(7)));
-    let ValueMut::Object(object) = record.value_mut() else { panic!("bytes") };
+    let object = record.object_mut().expect("an object");
     object.0 = 8;
     let other = record.with_key(Key { space: 63, name: b"another name" });
     assert_eq!(other.key(), Key { space: 63, name: b"another name" });
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(record.bytes(), Some(&value[..]));
         prop_assert_eq!(record.share().is_some(), value.len() > MAX_INLINE_BYTES);
         prop_assert!(record.bytes_allocated() > name.len() + value.len());
-        let ValueMut::Bytes(bytes) = record.value_mut() else { panic!("an object") };
+        let bytes = record.bytes_mut().expect("bytes");
         bytes.fill(7);
         prop_assert_eq!(record.key(), key, "changing the value keeps the key");
         prop_assert_eq!(record.bytes(), Some(&vec![7; value.len()][..]));

@@ -151,3 +151,17 @@ proptest! {
         walk_after_each(&steps)?;
     }
 }
+
+/// A command of another type copied a string that two keys share, and left its charge: the copy had no room behind it.
+#[test]
+fn wrong_type_leaves_a_string_that_a_copy_shares() {
+    let step = |command, number| Step { command, key: 12, other: 1, length: 63_380, number };
+    walk_after_each(&[
+        step("SETRANGE KEY NUMBER VALUE", 0),
+        step("SETRANGE KEY NUMBER VALUE", 10),
+        step("COPY KEY OTHER REPLACE", 0),
+        Step { key: 1, ..step("ZADD KEY NUMBER SHORT", 5) },
+        Step { key: 1, ..step("SETRANGE KEY NUMBER SHORT", 5) },
+    ])
+    .unwrap();
+}
