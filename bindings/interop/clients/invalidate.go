@@ -103,7 +103,7 @@ func main() {
 		send("PUBLISH", channel, string(message))
 	} else {
 		message = append(message, 0xff, 0xff, 0xff, 0xff)
-		command := []string{"EVAL", advance, "1", namespace + "::ledger", "0", "0", "", channel, string(message)}
+		command := []string{"EVAL", advance, "1", namespace + "::ledger", "0", "", channel, string(message)}
 		send(append(command, names...)...)
 	}
 }

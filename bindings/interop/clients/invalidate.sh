@@ -58,7 +58,7 @@ replies=$(
         printf 'UNLINK%s\nPUBLISH %s "%s"\n' "$names" "$channel" "$message"
     else
         ledger=$(printf %s "$namespace::ledger" | escaped)
-        printf 'EVAL "%s" 1 "%s" 0 0 "" ' "$(escaped "$script")" "$ledger"
+        printf 'EVAL "%s" 1 "%s" 0 "" ' "$(escaped "$script")" "$ledger"
         printf '%s "%s\\xff\\xff\\xff\\xff"%s\n' "$channel" "$message" "$names"
     fi | redis
 )

@@ -40,11 +40,14 @@ fn milliseconds(value: &Value) -> Duration {
     Duration::from_millis(value.as_u64().expect("milliseconds"))
 }
 
-/// A server whose ledger has the clock of the corpus, and a connection to it.
+/// A server whose ledger has the clock of the corpus and was advanced there, and a connection to it.
 pub(crate) fn server() -> Option<(RedisServer, Raw)> {
     let server = RedisServer::start()?;
     let mut raw = Raw::to(&server);
-    raw.words(&format!("ZADD test::ledger {CLOCK} clock 1 floor"));
+    let info = String::from_utf8(raw.words("INFO replication").bytes()).expect("text");
+    let id = info.lines().find_map(|line| line.strip_prefix("master_replid:")).expect("it has one");
+    let here = u64::from_str_radix(&id[..11], 16).expect("hexadecimal");
+    raw.words(&format!("ZADD test::ledger {CLOCK} clock 1 floor {here} server"));
     Some((server, raw))
 }
 

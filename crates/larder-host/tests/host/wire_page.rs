@@ -102,7 +102,6 @@ fn shown(word: &[u8], digests: &[(Vec<u8>, &str)]) -> String {
         ([b'L', b'r', 2, 1, ..], 20) => "HEAD".to_owned(),
         ([b'L', b'r', 2, 1, ..], _) => "ENVELOPE".to_owned(),
         ([1, 1 | 2, ..], 18..) => "MESSAGE".to_owned(),
-        (_, 7) if is_number => "MARGIN".to_owned(),
         (_, 13) if is_number => "DEADLINE".to_owned(),
         (_, 16) if is_number => "CLOCK".to_owned(),
         _ => match word.strip_prefix(b"shop::reload:") {

@@ -6,7 +6,7 @@ use crate::key::glob::Glob;
 use crate::node::ledger::{FLOOR, MutationSeq};
 use crate::report::error::CacheError;
 use crate::report::events::Event;
-use crate::tier::{Announcement, BATCH, LedgerAdvance, Mutation, Operation, margin};
+use crate::tier::{Announcement, BATCH, LedgerAdvance, Mutation, Operation};
 
 impl Coordinator {
     /// Applies invalidations that Redis has not confirmed to this node.
@@ -104,17 +104,13 @@ impl Coordinator {
 
     pub(super) fn ledger_advance(&self, members: &[Vec<u8>]) -> OwnedLedgerAdvance {
         let known = self.node.ledger.clock();
-        let is_older_copy = self.has_accepted_older(known);
-        // The former primary may have made advances that this node does not know and that its replica does not have. Values on
-        // other primaries have their clocks: one of them must not be that of an invalidation after it.
-        let at_least = if is_older_copy { known + margin() } else { known };
         let floor = || announcement::stamps(&self.node.keyspace.channel, self.origin, &[FLOOR.to_vec()]);
         OwnedLedgerAdvance {
             key: self.node.keyspace.ledger.clone(),
             members: members.iter().filter(|member| *member != FLOOR).cloned().collect(),
             floor: members.iter().any(|member| member == FLOOR),
-            at_least,
-            floor_message: (!is_older_copy).then(|| floor().message),
+            at_least: known,
+            floor_message: (!self.has_accepted_older(known)).then(|| floor().message),
         }
     }
 }

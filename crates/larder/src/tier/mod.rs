@@ -9,7 +9,6 @@
 pub(crate) mod breaker;
 pub(crate) mod redis;
 
-use crate::value::random::random_u64;
 pub use redis::network::{Connection, Network, redis_over};
 use std::fmt::Debug;
 use std::future::Future;
@@ -25,14 +24,9 @@ pub type Head = [u8; HEAD_BYTES];
 
 /// The maximum number of advances of a lost ledger that a node may not know: each invalidation advances its clock by one. A
 /// new ledger starts later by this number, and by a random part of it: if two nodes with the same knowledge make a ledger
-/// each, on different servers, these must not have equal clocks for different states.
+/// each, on different servers, these must not have equal clocks for different states. So does one that goes on where another
+/// server had it.
 pub const UNKNOWN_ADVANCES: u64 = 1_000_000;
-
-/// How much later than the clock that a node knows a ledger goes on that is new or may lack advances. Random: two ledgers
-/// whose makers knew the same must not give the same clock to a load before the second and an invalidation after it.
-pub(crate) fn margin() -> u64 {
-    UNKNOWN_ADVANCES + random_u64() % UNKNOWN_ADVANCES
-}
 
 /// The most keys of one command, of one mutation, and the most members of one advance of the ledger: no request and no
 /// reply grows without bound.
@@ -483,7 +477,9 @@ pub struct LedgerAdvance<'a> {
     pub members: &'a [Vec<u8>],
     /// Whether the floor gets the new stamp too, which invalidates all older entries.
     pub floor: bool,
-    /// The lowest new clock: the highest one that this node knows.
+    /// The lowest new clock: the highest one that this node knows. If the ledger was advanced last on another server of a
+    /// cluster, its clock advances by [`UNKNOWN_ADVANCES`] and a random part of it: the server may lack advances, and values
+    /// elsewhere have their clocks.
     pub at_least: u64,
     /// The announcement of a new floor, with the clock behind it, for a ledger with a lower clock. With `Some` such a
     /// ledger is another one than this node knew: once its clock has reached the clocks of old values, these would seem to

@@ -1,9 +1,10 @@
 //! The ledger of a namespace: a sorted set whose scores only increase.
 //!
-//! The score of the member `clock` is the clock, the highest score. No entry with an older clock than the score of
+//! The score of the member `clock` is the clock, the highest score, and that of `server` names where it was advanced last. No entry with an older clock than the score of
 //! `floor` is valid, and no entry with a tag and an older clock than that of `tags`. Every other member is a tag or
 //! everything, and its score is the clock of its last invalidation, or `@` before a soft one, and its score is the time of
-//! that in milliseconds. A time is lower than any clock, which starts at microseconds, so it never limits what is trimmed.
+//! that in milliseconds. A time and a server are lower than any clock, which starts at microseconds, so they never limit what is
+//! trimmed.
 //!
 //! A ledger that another program has overwritten is a lost one, and is replaced: a key of another type, or a score that is no
 //! stamp. What such a ledger says orders nothing.
@@ -11,7 +12,10 @@
 use super::RedisTier;
 use super::server::{Lane, Sent};
 use super::values::{STAMP_LIMIT, array, checked, int, is_wrong_type, stamp, time_micros};
-use crate::tier::{Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, margin};
+use crate::tier::{
+    Announcement, LedgerAdvance, LedgerAdvanced, LedgerQuery, Stamps, TierError, UNKNOWN_ADVANCES,
+};
+use crate::value::random::random_u64;
 use redis::{Pipeline, Value};
 
 /// The most members, about 10 MB. One more, and the older half is removed and the floor of tags raised.
@@ -49,7 +53,8 @@ impl RedisTier {
             Err(_) if has_wrong_type => true,
             Err(error) => return Err(error),
         };
-        let start = self.server_micros(query.key).await?.max(query.at_least + margin());
+        let margin = UNKNOWN_ADVANCES + random_u64() % UNKNOWN_ADVANCES;
+        let start = self.server_micros(query.key).await?.max(query.at_least + margin);
         let answers = if overwritten {
             tracing::warn!("another program has overwritten the ledger: a new one is created");
             let build = |by_text| {
@@ -81,8 +86,7 @@ impl RedisTier {
         let build = |by_text, channel: &[u8]| {
             let mut pipeline = Pipeline::with_capacity(1);
             self.scripts.advance.call(&mut pipeline, by_text, 1).arg(advance.key);
-            pipeline.arg(advance.at_least).arg(margin());
-            pipeline.arg(advance.floor_message.unwrap_or_default());
+            pipeline.arg(advance.at_least).arg(advance.floor_message.unwrap_or_default());
             pipeline.arg(channel).arg(&advance.announce.message);
             stamped(advance, |member| _ = pipeline.arg(member));
             pipeline

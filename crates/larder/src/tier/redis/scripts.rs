@@ -118,38 +118,46 @@ redis.call('SET', KEYS[1], 0, 'NX', 'PX', ARGV[2])
 redis.call('INCRBY', KEYS[1], ARGV[1])
 return redis.call('GET', KEYS[1])";
 
-/// Advances the clock and stamps members with it, and soft ones with the time beside it. A ledger whose clock is no stamp is a lost one, as in `values::stamp`.
-/// ARGV: the lowest new clock, its margin for a new or another ledger, the message about the floor of another one or nothing,
-/// channel, message, members.
+/// Advances the clock and stamps members with it, and soft ones with the time beside it. A ledger whose clock is no stamp is a
+/// lost one, as in `values::stamp`. A ledger that was advanced last on another server, or before this one was restored or took
+/// over, may lack advances: values on other primaries of a cluster have their clocks. So it goes on later than any of these, as
+/// a new one does. `UNKNOWN_ADVANCES` says by what margin; the microseconds of the time are its random part. The score of
+/// `server` is the start of the replication ID, which Redis changes then.
+/// ARGV: the lowest new clock, the message about the floor of another ledger or nothing, channel, message, members.
 const ADVANCE: &str = "\
 local ledger = KEYS[1]
-local clock = redis.call('ZSCORE', ledger, 'clock')
-local number = clock and tonumber(clock)
-if clock and not (number and number >= 1 and number < 9007199254740992) then
+local known = tonumber(ARGV[1])
+local clock, last = unpack(redis.call('ZMSCORE', ledger, 'clock', 'server'))
+local former = tonumber(clock)
+if clock and not (former and former >= 1 and former < 9007199254740992) then
   redis.call('UNLINK', ledger)
-  clock = false
+  former = nil
 end
-if not clock then
+local other = former and former < known and ARGV[2] ~= ''
+local info = redis.pcall('INFO', 'replication')
+local id = type(info) == 'string' and string.match(info, 'master_replid:(%x+)')
+local server = id and tonumber(string.sub(id, 1, 11), 16) or 1
+local least = math.max(former or 0, known)
+if not former or other or tonumber(last) ~= server then
   local time = redis.call('TIME')
-  clock = string.format('%.0f', math.max(time[1] * 1000000 + time[2], ARGV[1] + ARGV[2]))
-  redis.call('ZADD', ledger, 'NX', clock, 'clock', clock, 'floor')
+  least = math.max(time[1] * 1000000 + time[2], least + 1000000 + time[2])
 end
-local other = ARGV[3] ~= '' and tonumber(clock) < tonumber(ARGV[1])
-local least = other and ARGV[1] + ARGV[2] or tonumber(ARGV[1])
-clock = string.format('%.0f', math.max(tonumber(clock), least) + 1)
-redis.call('ZADD', ledger, clock, 'clock')
-if other then
+clock = string.format('%.0f', least + 1)
+redis.call('ZADD', ledger, clock, 'clock', string.format('%.0f', server), 'server')
+if not former or other then
   redis.call('ZADD', ledger, 'GT', clock, 'floor')
-  redis.call('PUBLISH', ARGV[4], ARGV[3] .. clock)
 end
-for i = 6, #ARGV do
+if other then
+  redis.call('PUBLISH', ARGV[3], ARGV[2] .. clock)
+end
+for i = 5, #ARGV do
   redis.call('ZADD', ledger, 'GT', clock, ARGV[i])
   if ARGV[i] == 'expire' or string.sub(ARGV[i], 1, 1) == '~' then
     local time = redis.call('TIME')
     redis.call('ZADD', ledger, time[1] * 1000 + math.floor(time[2] / 1000), '@' .. ARGV[i])
   end
 end
-redis.call('PUBLISH', ARGV[4], ARGV[5] .. clock)
+redis.call('PUBLISH', ARGV[3], ARGV[4] .. clock)
 return {clock, redis.call('ZCARD', ledger), other and 1 or 0}";
 
 /// Makes a ledger out of a key that another program has overwritten. What is left of stamps stays: another node may have

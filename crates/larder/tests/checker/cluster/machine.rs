@@ -12,6 +12,8 @@ use tokio::time::Instant;
 pub(super) struct Machine {
     number: usize,
     run: u64,
+    /// Names what it has been told in a row: another number after it was restarted or took over.
+    pub(super) history: u64,
     pub(super) view: View,
     pub(super) store: Store,
     /// What its replica has.
@@ -58,6 +60,7 @@ impl Machine {
         Machine {
             number,
             run: 1,
+            history: number as u64 + 1,
             view: View::new(number),
             store: Store::default(),
             replicated: Store::default(),
@@ -96,10 +99,11 @@ impl Machine {
     }
 
     /// Starts again, without data. It serves nothing until it has heard from the others.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart(&mut self, history: u64) {
         if self.forgery != Forgery::HidesRestarts {
             self.run += 1;
         }
+        self.history = history;
         self.is_dead = false;
         self.down_from = Some(Instant::now());
         self.store = Store::default();
@@ -202,7 +206,7 @@ impl Machine {
             }
             (_, digest) => {
                 let script = digest.and_then(|digest| self.scripts.get(digest).copied());
-                return Outcome::Replied(self.store.execute(&name, command, script, now, out));
+                return Outcome::Replied(self.store.execute(self.history, &name, command, script, now, out));
             }
         }
         Outcome::Replied(Vec::new())

@@ -1,7 +1,7 @@
 //! The scripts of the protocol, as a simulated server runs them.
 
 use super::store::{Published, Store, number};
-use larder::tier::{DEADLINE_AT, HEAD_BYTES};
+use larder::tier::{DEADLINE_AT, HEAD_BYTES, UNKNOWN_ADVANCES};
 use larder_resp::Encoder;
 use sha1::{Digest, Sha1};
 
@@ -36,6 +36,7 @@ pub(super) fn digest(text: &[u8]) -> Vec<u8> {
 /// Runs `EVALSHA digest keys key…`.
 pub(super) fn run(
     store: &mut Store,
+    history: u64,
     script: Script,
     command: &[Vec<u8>],
     now: u64,
@@ -48,7 +49,7 @@ pub(super) fn run(
     match script {
         Script::One => out.integer(1),
         Script::CompareAndSet => return compare_and_set(store, key, args, now, out),
-        Script::Advance => return advance(store, key, args, now, out),
+        Script::Advance => return advance(store, history, key, args, now, out),
         Script::Increment => increment(store, key, args, now, out),
         Script::Unused => panic!("the simulated server does not run this script: {command:?}"),
     }
@@ -91,31 +92,35 @@ fn compare_and_set(
     if channel.is_empty() { Vec::new() } else { vec![message] }
 }
 
-/// The lowest new clock, a margin, the message about the floor, channel, message, members.
+/// The lowest new clock, the message about the floor, channel, message, members.
 fn advance(
     store: &mut Store,
+    history: u64,
     key: &[u8],
     args: &[Vec<u8>],
     now: u64,
     out: &mut Encoder<'_>,
 ) -> Vec<Published> {
-    let [at_least, margin, floor_message, channel, message, members @ ..] = args else {
+    let [at_least, floor_message, channel, message, members @ ..] = args else {
         panic!("{} arguments", args.len())
     };
-    let (at_least, margin) = (number(at_least), number(margin));
+    let known = number(at_least);
     let ledger = store.scores(key);
-    if !ledger.contains_key(&b"clock"[..]) {
-        let start = now.max(at_least + margin);
-        ledger.insert(b"clock".to_vec(), start);
-        ledger.insert(b"floor".to_vec(), start);
+    let former = ledger.get(&b"clock"[..]).copied();
+    let is_other = !floor_message.is_empty() && former.is_some_and(|former| former < known);
+    let mut clock = known.max(former.unwrap_or_default()) + 1;
+    if former.is_none() || is_other || ledger.get(&b"server"[..]) != Some(&history) {
+        // Virtual time has the same microseconds again and again.
+        let random = history.wrapping_add(now).wrapping_mul(0x9E37_79B9_7F4A_7C15) % UNKNOWN_ADVANCES;
+        clock = now.max(clock + UNKNOWN_ADVANCES + random);
     }
-    let former = ledger[&b"clock"[..]];
-    let is_other = !floor_message.is_empty() && former < at_least;
-    let clock = former.max(if is_other { at_least + margin } else { at_least }) + 1;
     ledger.insert(b"clock".to_vec(), clock);
+    ledger.insert(b"server".to_vec(), history);
     let mut messages = Vec::new();
-    if is_other {
+    if former.is_none() || is_other {
         ledger.insert(b"floor".to_vec(), clock);
+    }
+    if is_other {
         messages.push(floor_message);
     }
     for member in members {

@@ -114,12 +114,13 @@ impl Store {
         self.0.keys()
     }
 
-    /// Executes a command on keys, and writes the reply.
+    /// Executes a command on keys, and writes the reply. `history` is that of the server.
     ///
     /// # Panics
     /// On a command that the protocol does not use.
     pub(super) fn execute(
         &mut self,
+        history: u64,
         name: &[u8],
         command: &[Vec<u8>],
         script: Option<Script>,
@@ -161,7 +162,9 @@ impl Store {
                 out.array(matches.len());
                 matches.into_iter().for_each(|key| out.bulk(key));
             }
-            b"EVALSHA" => return script::run(self, script.expect("it was found"), command, now, out),
+            b"EVALSHA" => {
+                return script::run(self, history, script.expect("it was found"), command, now, out);
+            }
             name => panic!("the simulated server has no {}", String::from_utf8_lossy(name)),
         }
         Vec::new()

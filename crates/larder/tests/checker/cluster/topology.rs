@@ -113,6 +113,7 @@ impl World {
         {
             let promoted = &mut self.machines()[replica];
             promoted.view.take_over(former, epoch);
+            promoted.history = epoch;
             promoted.replicated = store.clone();
             promoted.store = store;
             promoted.forget_what_others_own();
@@ -194,7 +195,7 @@ impl World {
     async fn end_loss(&self, primary: usize, loss: Loss, restored: impl Fn()) {
         match loss {
             Loss::Killed => {
-                self.machines()[primary].restart();
+                self.machines()[primary].restart(self.next_epoch());
                 restored();
                 self.note(|| format!("s{primary}: starts again, without data"));
                 sleep(self.rng.ms(JOINS_MS)).await;
