@@ -65,7 +65,7 @@ mod unwind;
 mod value;
 mod view;
 
-pub use coherence::problem::Problem;
+pub use coherence::problem::CoherenceProblem;
 pub use coherence::status::{Coherence, CoherenceMode};
 pub use fetch::loader::{Always, BulkCx, LoadCx, Loaded, Loader, OrKeep};
 pub use fetch::{BulkLease, BulkLeased, BulkOutcome, Fetch, FetchFuture, FetchMulti, Leased, LoadLease};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder::{Cache, Coherence, CoherenceMode, Invalidation, Primary, Problem, Reach, TierStats};
+use larder::{Cache, Coherence, CoherenceMode, CoherenceProblem, Invalidation, Primary, Reach, TierStats};
 
 use crate::parts::degradation::Degradation;
 use crate::parts::purge::{PurgeFuture, Purger, Target, TargetKind};
@@ -176,7 +176,7 @@ fn degradation(coherence: &Coherence, redis: Option<&TierStats>) -> Option<Degra
         None => "memory is not served any more: every fetch loads from the origin".to_owned(),
     };
     let problem = match &coherence.problem {
-        Some(Problem::Refused(reason)) => format!("Redis cannot be used ({reason})"),
+        Some(CoherenceProblem::Refused(reason)) => format!("Redis cannot be used ({reason})"),
         Some(reason) => format!("{state} ({reason})"),
         None => state.to_owned(),
     };

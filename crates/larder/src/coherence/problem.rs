@@ -7,7 +7,7 @@ use std::fmt;
 /// Why the last attempt to prove that no invalidation was missed has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum CoherenceProblem {
     /// There was no reply, or one that proves nothing: the server cannot be reached, is no primary, is not confirmed as one,
     /// or is cut off from the others.
     NoReply(String),
@@ -15,20 +15,20 @@ pub enum Problem {
     Refused(String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for CoherenceProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::NoReply(reason) => f.write_str(reason),
-            Problem::Refused(reason) => write!(f, "refused: {reason}"),
+            CoherenceProblem::NoReply(reason) => f.write_str(reason),
+            CoherenceProblem::Refused(reason) => write!(f, "refused: {reason}"),
         }
     }
 }
 
-impl From<TierError> for Problem {
+impl From<TierError> for CoherenceProblem {
     fn from(error: TierError) -> Self {
         match error {
-            TierError::Refused(reason) | TierError::Unusable(reason) => Problem::Refused(reason),
-            other => Problem::NoReply(other.to_string()),
+            TierError::Refused(reason) | TierError::Unusable(reason) => CoherenceProblem::Refused(reason),
+            other => CoherenceProblem::NoReply(other.to_string()),
         }
     }
 }
@@ -38,14 +38,14 @@ impl From<TierError> for Problem {
 pub(super) struct LastProblem(Mutex<Option<Last>>);
 
 struct Last {
-    problem: Problem,
+    problem: CoherenceProblem,
     /// The attempts to connect since the last proof.
     attempts: u32,
-    logged: Option<Problem>,
+    logged: Option<CoherenceProblem>,
 }
 
 impl LastProblem {
-    pub(super) fn get(&self) -> Option<Problem> {
+    pub(super) fn get(&self) -> Option<CoherenceProblem> {
         self.0.lock().as_ref().map(|last| last.problem.clone())
     }
 
@@ -54,7 +54,7 @@ impl LastProblem {
     }
 
     /// A heartbeat proves nothing.
-    pub(super) fn set(&self, problem: Problem) {
+    pub(super) fn set(&self, problem: CoherenceProblem) {
         let mut last = self.0.lock();
         match &mut *last {
             Some(last) => last.problem = problem,
@@ -64,14 +64,14 @@ impl LastProblem {
 
     /// No connection was opened. The log is told from the second attempt on, once for each reason: after a restart of the
     /// server the first one may be too early.
-    pub(super) fn set_unreached(&self, problem: Problem) {
+    pub(super) fn set_unreached(&self, problem: CoherenceProblem) {
         if self.count_attempt(&problem) {
             tracing::warn!(reason = %problem, "no connection to redis; it is tried again");
         }
     }
 
     /// Returns whether it is to be logged.
-    fn count_attempt(&self, problem: &Problem) -> bool {
+    fn count_attempt(&self, problem: &CoherenceProblem) -> bool {
         self.set(problem.clone());
         let mut last = self.0.lock();
         let Some(last) = &mut *last else { return false };
@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn each_reason_is_logged_once_from_the_second_attempt_until_there_is_a_proof() {
-        let (last, problem) = (LastProblem::default(), |reason: &str| Problem::NoReply(reason.into()));
+        let (last, problem) =
+            (LastProblem::default(), |reason: &str| CoherenceProblem::NoReply(reason.into()));
         last.set(problem("late"));
         assert!(!last.count_attempt(&problem("a")));
         assert!(last.count_attempt(&problem("a")));

@@ -1,7 +1,7 @@
 //! The state of the protocol, for people and dashboards.
 
 use super::Coordinator;
-use super::problem::Problem;
+use super::problem::CoherenceProblem;
 use crate::node::guarded_tier::Support;
 use crate::report::error::CacheError;
 use crate::tier::{Primary, Requirement};
@@ -24,7 +24,7 @@ pub struct Coherence {
     /// Invalidations of this node that Redis has not confirmed. They are replayed when Redis replies again.
     pub pending_invalidations: usize,
     /// Why the last attempt to get a proof has failed. `None` if it has not, if there was none yet, or if the mode says why.
-    pub problem: Option<Problem>,
+    pub problem: Option<CoherenceProblem>,
     /// Whether writes by other programs are received.
     pub foreign_writers: bool,
     /// The primaries of a cluster behind `redis+cluster://`. Memory is trusted while all of them are proved. None if there is

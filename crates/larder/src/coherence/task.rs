@@ -11,7 +11,7 @@
 use super::Coordinator;
 use super::announcement::{self, CachePushHandler};
 use super::marker::restored_age;
-use super::problem::{LastProblem, Problem};
+use super::problem::{CoherenceProblem, LastProblem};
 use super::replay_log::Invalidated;
 use crate::key::MemoryKey;
 use crate::node::guarded_tier::{GuardedTier, Support};
@@ -379,7 +379,10 @@ async fn send_heartbeats(
                     strong.node.server_clock.record(request, time);
                 }
                 let ledger_refused = strong.check_ledger(known_clock, &pulse).await;
-                let problem = pulse.doubt.map(Problem::NoReply).or(ledger_refused.map(Problem::Refused));
+                let problem = pulse
+                    .doubt
+                    .map(CoherenceProblem::NoReply)
+                    .or(ledger_refused.map(CoherenceProblem::Refused));
                 let is_proof = problem.is_none();
                 problem.map_or_else(|| connection.problem.clear(), |problem| connection.problem.set(problem));
                 match (proof, previous.replace(sent)) {

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with, over};
-use larder::{Builder, Cache, CoherenceMode, Problem, RedisCredentials, View};
+use larder::{Builder, Cache, CoherenceMode, CoherenceProblem, RedisCredentials, View};
 use larder_testkit::{RedisServer, eventually};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ async fn wrong_password_is_an_error_that_does_not_show_it() {
     cache.connect().await;
     let problem = cache.coherence().problem;
     assert!(
-        matches!(&problem, Some(Problem::Refused(reason)) if reason.contains("WRONGPASS")),
+        matches!(&problem, Some(CoherenceProblem::Refused(reason)) if reason.contains("WRONGPASS")),
         "{problem:?}"
     );
     let view: View<str, u32> = cache.view("n");

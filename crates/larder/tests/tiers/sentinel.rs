@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
-use larder::{Cache, Problem, View};
+use larder::{Cache, CoherenceProblem, View};
 use larder_testkit::{RedisServer, Sentinels, eventually, within};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -128,7 +128,9 @@ async fn unknown_name_of_a_primary_is_an_error_and_fetches_load() {
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
     let problem = cache.coherence().problem;
-    assert!(matches!(problem, Some(Problem::Refused(reason)) if reason.contains("the name \"shopp\"")));
+    assert!(
+        matches!(problem, Some(CoherenceProblem::Refused(reason)) if reason.contains("the name \"shopp\""))
+    );
     let error = cache.counters::<str>("c").increment("k", 1).await.expect_err("there is no server");
     assert!(error.to_string().contains("the sentinels watch no server with the name \"shopp\""), "{error}");
 }
