@@ -394,6 +394,25 @@ fn first_thread_serves_others_while_a_script_runs_on_another() {
     assert!(matches!(second.receive(), Frame::Error(_)));
 }
 
+/// Only sections that count keys wait for all of them: a script or a transaction that reads others is not stopped by one that
+/// holds a key, and stops nobody.
+#[test]
+fn sections_without_counters_need_no_keys() {
+    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
+    let mut running = server.connect();
+    running.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
+    run_endless_script(&mut running);
+    let mut beside = connect_to_free_thread(&server);
+    let script = "return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')";
+    let id = beside.call(&["EVAL", script, "1", "other"]);
+    assert_eq!(id.as_bytes().map(<[u8]>::len), Some(40), "{id:?}");
+    beside.call(&["MULTI"]);
+    beside.call(&["INFO", "server"]);
+    assert!(matches!(beside.call(&["EXEC"]), Frame::Array(replies) if replies.len() == 1));
+    kill_script(&mut beside);
+    assert!(matches!(running.receive(), Frame::Error(_)));
+}
+
 /// A thread that waits for a key serves nobody else, just as the one that runs the script, and has no load either.
 #[test]
 fn new_connections_avoid_threads_that_wait_for_the_keys_of_a_script() {

@@ -2,7 +2,7 @@
 
 use larder_resp::Args;
 
-use super::admin::{acl, command, config, function, latency, memory, module, monitor, server, slowlog};
+use super::admin::{acl, command, config, function, info, latency, memory, module, monitor, server, slowlog};
 use super::atomic::{script, transaction};
 use super::cluster;
 use super::connection::{basic, client, handshake, pubsub};
@@ -103,7 +103,7 @@ static ROWS: [(Run, CommandSpec); COUNT] = [
     (counter::incr, C::new("incr", 2, "1.0.0", "Adds one to an integer; a missing key counts as 0.").writes_string().fast().one_key().event("incrby")),
     (counter::incrby, C::new("incrby", 3, "1.0.0", "Adds to an integer; a missing key counts as 0.").writes_string().fast().one_key()),
     (counter::incrbyfloat, C::new("incrbyfloat", 3, "2.6.0", "Adds to a number; a missing key counts as 0.").writes_string().fast().one_key()),
-    (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().flag(Flags::DANGEROUS).loading().flag(Flags::ANY_KEYS)),
+    (server::info, C::new("info", -1, "1.0.0", "Returns statistics of the server as text.").server().flag(Flags::DANGEROUS).loading().any_keys_if(info::counts_keys)),
     (scan::keys, C::new("keys", 2, "1.0.0", "Returns all keys that match a pattern.").reads_key().flag(Flags::DANGEROUS).flag(Flags::ANY_KEYS)),
     (latency::latency, C::new("latency", -2, "2.8.13", "Shows how long commands take.").server().subcommands(&["doctor", "graph", "help", "histogram", "history", "latest", "reset"]).admin_subcommands(&["doctor", "graph", "histogram", "history", "latest", "reset"]).in_part("monitors no events")),
     (list::read::lindex, C::new("lindex", 3, "1.0.0", "Returns an element by its index.").reads_list().one_key()),

@@ -35,6 +35,8 @@ pub struct CommandSpec {
     keyword: &'static str,
     /// The index of a further key of a request, behind an option.
     target: Option<fn(Args<'_>) -> Option<usize>>,
+    /// Which requests use keys that are not at fixed positions, if not all of them do.
+    uses_any_keys: Option<fn(Args<'_>) -> bool>,
     /// What a client has to know that uses it with a Redis: it is here in part only.
     pub in_part: Option<&'static str>,
     pub(crate) flags: Flags,
@@ -78,6 +80,7 @@ impl CommandSpec {
             numkeys: 0,
             keyword: "",
             target: None,
+            uses_any_keys: None,
             in_part: None,
             flags: Flags::NONE,
             access: [None; 2],
@@ -334,6 +337,12 @@ impl CommandSpec {
         self.flag(Flags::MOVABLE_KEYS)
     }
 
+    /// Such a request uses keys that are not at fixed positions.
+    pub(crate) const fn any_keys_if(mut self, uses: fn(Args<'_>) -> bool) -> Self {
+        self.uses_any_keys = Some(uses);
+        self.flag(Flags::ANY_KEYS)
+    }
+
     /// An option of it is followed by a key, at this index.
     pub(crate) const fn target(mut self, index: fn(Args<'_>) -> Option<usize>) -> Self {
         self.target = Some(index);
@@ -468,9 +477,10 @@ impl CommandSpec {
         self.is(Flags::READONLY) || self.is(Flags::WRITE)
     }
 
-    /// Whether it may use keys that are not at fixed positions.
-    pub(crate) fn has_other_keys(&self) -> bool {
-        self.is(Flags::ANY_KEYS) || self.uses_keys() && !self.has_keys()
+    /// Whether a request may use keys that are not at fixed positions.
+    pub(crate) fn has_other_keys(&self, args: Args<'_>) -> bool {
+        self.is(Flags::ANY_KEYS) && self.uses_any_keys.is_none_or(|uses| uses(args))
+            || self.uses_keys() && !self.has_keys()
     }
 
     /// Whether a request has arguments that are keys.

@@ -39,8 +39,13 @@ const SECTIONS: [Section; 13] = [
     ("Keyspace", keyspace),
 ];
 
+/// Whether a request is answered with the counters of the keyspace.
+pub(crate) fn counts_keys(args: Args<'_>) -> bool {
+    shows_counters(args.skip(1))
+}
+
 /// Whether a requested section shows the counters of the keyspace: counting all shards takes longer than the rest.
-pub(crate) fn shows_counters(requested: Args<'_>) -> bool {
+fn shows_counters(requested: Args<'_>) -> bool {
     is_requested("Stats", requested) || is_requested("Keyspace", requested)
 }
 

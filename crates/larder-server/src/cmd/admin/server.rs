@@ -11,7 +11,7 @@ use crate::observers::Notice;
 pub(crate) fn info(cx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     cx.publish_counts();
     let requested = args.skip(1);
-    let counters = match info::shows_counters(requested) {
+    let counters = match info::counts_keys(args) {
         true => Counters {
             engine: cx.db().engine_stats(),
             databases: std::array::from_fn(|index| cx.database(index as u8).counts()),

@@ -412,7 +412,7 @@ impl Run<'_> {
         // What is not in memory yet cannot be loaded while locks are held.
         let store = &self.cx.state.store;
         let is_locked = |name: &[u8]| self.locks.is_locked(db.key(name)) && store.has_loaded(db.key(name));
-        spec.has_other_keys() || spec.uses_keys() && !spec.all_keys(args, is_locked)
+        spec.has_other_keys(args) || spec.uses_keys() && !spec.all_keys(args, is_locked)
     }
 
     fn record_reads(&mut self, spec: &CommandSpec, args: Args<'_>) {

@@ -114,7 +114,7 @@ fn lock<'a>(
 fn keys(transaction: &Transaction, mut database: u8) -> Option<Vec<Key<'_>>> {
     let mut keys = Vec::new();
     for (spec, args) in transaction.iter() {
-        if spec.has_other_keys() {
+        if spec.has_other_keys(args) {
             return None;
         }
         if spec.uses_keys() {

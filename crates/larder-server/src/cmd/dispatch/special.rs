@@ -153,7 +153,7 @@ fn call_in_order(cx: &mut Context<'_>, command: &Command, args: Args<'_>) {
 
 /// Locks the keys of one command, if they are known and not locked yet.
 fn lock_keys_of<'a>(cx: &Context<'a>, spec: &CommandSpec, args: Args<'_>) -> Option<KeyLocks<'a>> {
-    if cx.held.is_some() || !spec.uses_keys() || spec.has_other_keys() || spec.is(Flags::BLOCKS) {
+    if cx.held.is_some() || !spec.uses_keys() || spec.has_other_keys(args) || spec.is(Flags::BLOCKS) {
         return None;
     }
     let names = spec.keys_of(args).unwrap_or_default();
