@@ -1,9 +1,9 @@
 //! The loop of a thread that serves connections: waits for sockets and messages, and gives each ready connection a turn.
 //!
 //! ```text
-//! wait ─► sockets that are ready: one turn each ─► messages of other threads ─► connections that yielded: one turn each
-//!   ▲                                                                                                          │
-//!   └──────────────── does not sleep while a connection has more to do ◄────────────────────────────────────────┘
+//! wait ─► sockets that are ready: one turn each ─► connections that yielded: one turn each ─► messages of all threads
+//!   ▲                                                                                                  │
+//!   └──────────────── does not sleep while a connection has more to do, or a message is there ◄────────┘
 //! ```
 //!
 //! Sockets are registered edge-triggered and for reading only; a connection whose client does not read its replies is
@@ -123,8 +123,11 @@ impl EventLoop {
         // Messages may have been sent before the waker was there.
         self.read_messages();
         while !self.is_done(now) {
-            let timeout = self.timeout(now);
-            match self.poll.poll(&mut events, timeout) {
+            let timeout = if self.fall_asleep() { self.timeout(now) } else { Some(Duration::ZERO) };
+            let polled = self.poll.poll(&mut events, timeout);
+            self.inbox().wake_up();
+            self.own().arrivals.wake_up();
+            match polled {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
@@ -142,6 +145,12 @@ impl EventLoop {
             self.balance(now);
             self.own().load.end_round();
         }
+    }
+
+    /// From now on whoever sends a message wakes the thread. Returns whether it may sleep, because none is there.
+    fn fall_asleep(&self) -> bool {
+        let inboxes_are_empty = [self.inbox().fall_asleep(), self.own().arrivals.fall_asleep()];
+        inboxes_are_empty == [true; 2]
     }
 
     fn is_done(&self, now: Moment) -> bool {
@@ -175,17 +184,13 @@ impl EventLoop {
 
     /// Gives a turn to each connection that is ready. Returns the time of the last turns.
     fn serve(&mut self, events: &Events, mut now: Moment) -> Moment {
-        let mut has_messages = false;
         self.handshakes.begin_round();
         if !self.paused.is_empty() && self.state.pause.current(now).is_none() {
             self.resume();
         }
         let yielded = std::mem::take(&mut self.yielding);
         for event in events {
-            if event.token() == WAKER {
-                has_messages = true;
-                continue;
-            }
+            // That of the waker is none.
             let position = event.token().0;
             if let Some(Some(connection)) = self.connections.get_mut(position) {
                 connection.set_ready(event.is_read_closed() || event.is_error());
@@ -206,7 +211,7 @@ impl EventLoop {
             }
             now = self.turn(position, now);
         }
-        if has_messages {
+        if self.inbox().has_unread() || self.own().arrivals.has_unread() {
             self.read_messages();
         }
         self.resume_late(now)
