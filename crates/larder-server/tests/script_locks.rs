@@ -374,6 +374,15 @@ fn run_endless_script(client: &mut Client<TcpStream>) {
     client.send(&encode(&["EVAL", "while true do end", "1", "k"]));
 }
 
+/// A server with so many threads, and a connection that runs such a script on it.
+fn server_with_endless_script(threads: usize) -> (TestServer, Client<TcpStream>) {
+    let server = TestServer::with(Config { threads: Some(threads), ..Config::default() });
+    let mut running = server.connect();
+    running.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
+    run_endless_script(&mut running);
+    (server, running)
+}
+
 /// Sends `SCRIPT KILL` until a script is slow enough for it.
 fn kill_script(client: &mut Client<TcpStream>) {
     while matches!(client.call(&["SCRIPT", "KILL"]), Frame::Error(_)) {}
@@ -382,10 +391,7 @@ fn kill_script(client: &mut Client<TcpStream>) {
 /// The first thread waited for the keys of the script when it reclaimed memory, and nobody could end the script.
 #[test]
 fn first_thread_serves_others_while_a_script_runs_on_another() {
-    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
-    let mut first = server.connect();
-    first.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
-    run_endless_script(&mut first);
+    let (server, mut first) = server_with_endless_script(2);
     let mut second = connect_to_free_thread(&server);
     kill_script(&mut second);
     assert!(matches!(first.receive(), Frame::Error(_)));
@@ -398,10 +404,7 @@ fn first_thread_serves_others_while_a_script_runs_on_another() {
 /// holds a key, and stops nobody.
 #[test]
 fn sections_without_counters_need_no_keys() {
-    let server = TestServer::with(Config { threads: Some(2), ..Config::default() });
-    let mut running = server.connect();
-    running.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
-    run_endless_script(&mut running);
+    let (server, mut running) = server_with_endless_script(2);
     let mut beside = connect_to_free_thread(&server);
     let script = "return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')";
     let id = beside.call(&["EVAL", script, "0"]);
@@ -416,10 +419,7 @@ fn sections_without_counters_need_no_keys() {
 /// A thread that waits for a key serves nobody else, just as the one that runs the script, and has no load either.
 #[test]
 fn new_connections_avoid_threads_that_wait_for_the_keys_of_a_script() {
-    let server = TestServer::with(Config { threads: Some(3), ..Config::default() });
-    let mut running = server.connect();
-    running.call(&["CONFIG", "SET", "busy-reply-threshold", "0"]);
-    run_endless_script(&mut running);
+    let (server, mut running) = server_with_endless_script(3);
     let mut waiting = connect_to_free_thread(&server);
     waiting.send(b"GET k\r\n");
     // The first of these may be on the same thread, if that does not wait for long yet.

@@ -1,9 +1,9 @@
 //! The ledger of a namespace: a sorted set whose scores only increase.
 //!
-//! The score of the member `clock` is the clock, the highest score, and that of `server` names where it was advanced last. No entry with an older clock than the score of
-//! `floor` is valid, and no entry with a tag and an older clock than that of `tags`. Every other member is a tag or
-//! everything, and its score is the clock of its last invalidation, or `@` before a soft one, and its score is the time of
-//! that in milliseconds. A time and a server are lower than any clock, which starts at microseconds, so they never limit what is
+//! The score of the member `clock` is the clock, the highest score, and that of `server` names where it was advanced last. No
+//! entry with an older clock than the score of `floor` is valid, and no entry with a tag and an older clock than that of `tags`.
+//! Every other member is a tag or everything, and its score is the clock of its last invalidation, or `@` before a soft one, and
+//! its score is the time of that in milliseconds. A time and a server are lower than any clock, which starts at microseconds, so they never limit what is
 //! trimmed.
 //!
 //! A ledger that another program has overwritten is a lost one, and is replaced: a key of another type, or a score that is no
