@@ -4,6 +4,7 @@ use super::member::Member;
 use super::slots::{SLOTS, SlotSet};
 use super::view::{NodeId, View};
 use crate::tier::redis::sentinel::Place;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 /// The owner of each slot.
 #[derive(Debug)]
 pub(super) struct SlotMap {
-    /// Those that own slots.
+    /// Those that own slots, in the order of these.
     pub(super) owners: Vec<Arc<Member>>,
     /// The other primaries that work.
     pub(super) others: Vec<Arc<Member>>,
@@ -47,10 +48,9 @@ impl SlotMap {
         asked_at: Instant,
         mut member: impl FnMut(&NodeId, &Place) -> Arc<Member>,
     ) -> Self {
-        // The claims that differ. Each server tells of all: a slot has the number of the best one, so that it is small.
-        let mut claims: Vec<(u64, &NodeId)> = Vec::new();
+        // The claims that differ. Each server tells of all, so there are few.
+        let mut claims: Vec<(u64, &NodeId, SlotSet)> = Vec::new();
         let mut numbers = HashMap::new();
-        let mut claimed: Box<[Option<u32>; SLOTS]> = Box::new([None; SLOTS]);
         let mut places = HashMap::new();
         let mut moving = SlotSet::new();
         for view in views {
@@ -60,42 +60,38 @@ impl SlotMap {
                 if primary.epoch > known.0 {
                     *known = (primary.epoch, &primary.place);
                 }
-                let claim = (primary.epoch, &primary.id);
-                let number = *numbers.entry(claim).or_insert_with(|| {
-                    claims.push(claim);
-                    claims.len() as u32 - 1
+                let number = *numbers.entry((primary.epoch, &primary.id)).or_insert_with(|| {
+                    claims.push((primary.epoch, &primary.id, SlotSet::new()));
+                    claims.len() - 1
                 });
-                for slots in &primary.slots {
-                    for best in &mut claimed[usize::from(*slots.start())..=usize::from(*slots.end())] {
-                        if best.is_none_or(|best| claims[best as usize].0 < primary.epoch) {
-                            *best = Some(number);
-                        }
-                    }
-                }
+                primary.slots.iter().for_each(|slots| claims[number].2.insert_all(slots.clone()));
             }
         }
-        let mut owners: Vec<Arc<Member>> = Vec::new();
-        let mut by_slot = Box::new([None; SLOTS]);
-        let mut index_of = |owner: Arc<Member>| {
-            let known = owners.iter().position(|known| Arc::ptr_eq(known, &owner));
-            let index = known.unwrap_or_else(|| {
-                owners.push(owner);
-                owners.len() - 1
-            });
-            Some(index as u16)
-        };
-        // Of each claim, once it is a slot's.
-        let mut indices = vec![None; claims.len()];
-        for (slot, claim) in claimed.iter().enumerate() {
-            by_slot[slot] = match claim {
-                Some(number) => {
-                    let number = *number as usize;
-                    let id = claims[number].1;
-                    *indices[number].get_or_insert_with(|| index_of(member(id, places[id].1)))
-                }
-                None => former.owner(slot as u16).cloned().and_then(&mut index_of),
-            };
+        // Of equal ones the one that was told first.
+        claims.sort_by_key(|(epoch, ..)| Reverse(*epoch));
+        let mut owned: Vec<(Arc<Member>, SlotSet)> = Vec::new();
+        let mut unclaimed = SlotSet::all();
+        for (_, id, mut slots) in claims {
+            slots.keep(&unclaimed);
+            unclaimed.remove(&slots);
+            if !slots.is_empty() {
+                slots_of(&mut owned, &member(id, places[id].1)).add(&slots);
+            }
         }
+        for slot in unclaimed.runs().flatten() {
+            if let Some(owner) = former.owner(slot) {
+                slots_of(&mut owned, owner).insert(slot);
+            }
+        }
+        owned.sort_by_key(|(_, slots)| slots.runs().next().map(|run| *run.start()));
+        let mut by_slot = Box::new([None; SLOTS]);
+        for (index, (_, slots)) in owned.iter().enumerate() {
+            for run in slots.runs() {
+                by_slot[usize::from(*run.start())..=usize::from(*run.end())].fill(Some(index as u16));
+            }
+        }
+        let counts = owned.iter().map(|(_, slots)| slots.len()).collect();
+        let owners: Vec<_> = owned.into_iter().map(|(owner, _)| owner).collect();
         let mut others: Vec<Arc<Member>> = Vec::new();
         for primary in views.iter().flat_map(|view| &view.primaries).filter(|primary| primary.works) {
             let other = member(&primary.id, places[&primary.id].1);
@@ -103,8 +99,6 @@ impl SlotMap {
                 others.push(other);
             }
         }
-        let mut counts = vec![0; owners.len()];
-        by_slot.iter().flatten().for_each(|index: &u16| counts[usize::from(*index)] += 1);
         SlotMap { owners, others, counts, by_slot, moving, asked_at: Some(asked_at) }
     }
 
@@ -139,6 +133,16 @@ impl SlotMap {
         }
         moved
     }
+}
+
+/// The slots of an owner, among those of all.
+fn slots_of<'a>(owned: &'a mut Vec<(Arc<Member>, SlotSet)>, owner: &Arc<Member>) -> &'a mut SlotSet {
+    let known = owned.iter().position(|(known, _)| Arc::ptr_eq(known, owner));
+    let index = known.unwrap_or_else(|| {
+        owned.push((owner.clone(), SlotSet::new()));
+        owned.len() - 1
+    });
+    &mut owned[index].1
 }
 
 #[cfg(test)]
@@ -201,9 +205,8 @@ mod tests {
             let expected = ["a", "a", "c", "c", "b", "b"].map(Some);
             assert_eq!(owners[..6], expected);
             assert_eq!(owners[6], None);
-            assert_eq!(map.owners.len(), 3);
-            let slots = map.owners.iter().map(|owner| map.slots_of(owner)).sum::<usize>();
-            assert_eq!(slots, 200);
+            let slots: Vec<_> = map.owners.iter().map(|owner| (&*owner.id, map.slots_of(owner))).collect();
+            assert_eq!(slots, [("a", 50), ("c", 50), ("b", 100)]);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Slots: every key belongs to one of 16,384, by a checksum of the key or of its hash tag.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 /// The number of slots of a cluster.
@@ -67,8 +68,22 @@ impl SlotSet {
         SlotSet(Box::new([0; SLOTS / 64]))
     }
 
+    pub(super) fn all() -> Self {
+        SlotSet(Box::new([!0; SLOTS / 64]))
+    }
+
     pub(super) fn insert(&mut self, slot: u16) {
         self.0[usize::from(slot) / 64] |= 1 << (slot % 64);
+    }
+
+    /// Adds a run of slots.
+    pub(super) fn insert_all(&mut self, slots: RangeInclusive<u16>) {
+        let (first, last) = (usize::from(*slots.start()), usize::from(*slots.end()));
+        for word in first / 64..=last / 64 {
+            let start = if word == first / 64 { first % 64 } else { 0 };
+            let end = if word == last / 64 { last % 64 } else { 63 };
+            self.0[word] |= !0 << start & !0 >> (63 - end);
+        }
     }
 
     pub(super) fn contains(&self, slot: u16) -> bool {
@@ -79,6 +94,32 @@ impl SlotSet {
         self.0.iter().all(|word| *word == 0)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The longest runs of slots that it has, in their order.
+    pub(super) fn runs(&self) -> impl Iterator<Item = RangeInclusive<u16>> {
+        let mut end = 0;
+        std::iter::from_fn(move || {
+            let start = self.next(end, true);
+            end = self.next(start, false);
+            (start < end).then(|| start as u16..=(end - 1) as u16)
+        })
+    }
+
+    /// The first slot from there on that it has, or has not; the number of slots if there is none.
+    fn next(&self, mut from: usize, is_in: bool) -> usize {
+        while from < SLOTS {
+            let word = if is_in { self.0[from / 64] } else { !self.0[from / 64] };
+            match word >> (from % 64) {
+                0 => from = (from / 64 + 1) * 64,
+                rest => return from + rest.trailing_zeros() as usize,
+            }
+        }
+        SLOTS
+    }
+
     /// Adds what the other one has.
     pub(super) fn add(&mut self, other: &SlotSet) {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word |= other);
@@ -87,6 +128,11 @@ impl SlotSet {
     /// Removes what the other one has not.
     pub(super) fn keep(&mut self, other: &SlotSet) {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word &= other);
+    }
+
+    /// Removes what the other one has.
+    pub(super) fn remove(&mut self, other: &SlotSet) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word &= !other);
     }
 }
 
@@ -139,5 +185,27 @@ mod tests {
         assert_eq!(both, set(&[5, 63, 16_383]));
         both.keep(&set(&[]));
         assert!(both.is_empty());
+    }
+
+    #[test]
+    fn set_of_slots_has_the_runs_that_were_inserted() {
+        for runs in [
+            vec![],
+            vec![0..=16_383],
+            vec![0..=0, 2..=2, 63..=63, 65..=127, 129..=16_383],
+            vec![1..=62, 64..=64, 100..=300, 16_320..=16_382],
+        ] {
+            let mut set = SlotSet::new();
+            runs.iter().for_each(|run| set.insert_all(run.clone()));
+            assert_eq!(set.runs().collect::<Vec<_>>(), runs);
+            let slots: Vec<u16> = runs.into_iter().flatten().collect();
+            assert_eq!(set.len(), slots.len());
+            assert!((0..SLOTS as u16).all(|slot| set.contains(slot) == slots.contains(&slot)));
+            let mut others = SlotSet::all();
+            others.remove(&set);
+            assert_eq!(others.len(), SLOTS - slots.len());
+            others.keep(&set);
+            assert!(others.is_empty());
+        }
     }
 }
