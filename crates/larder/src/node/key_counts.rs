@@ -10,20 +10,25 @@ pub(crate) const FEW: usize = 1_024;
 pub(crate) const MANY: usize = 65_536;
 
 #[derive(Debug)]
-pub(crate) struct KeyCounts(Box<[AtomicU64]>);
+pub(crate) struct KeyCounts {
+    by_hash: Box<[AtomicU64]>,
+    /// Of what happened to any key.
+    of_all: AtomicU64,
+}
 
 impl KeyCounts {
     pub(crate) fn new(counts: usize) -> Self {
-        KeyCounts((0..counts).map(|_| AtomicU64::new(0)).collect())
+        let by_hash = (0..counts).map(|_| AtomicU64::new(0)).collect();
+        KeyCounts { by_hash, of_all: AtomicU64::new(0) }
     }
 
     pub(crate) fn record(&self, redis_key: &[u8]) {
-        self.0[self.index(redis_key)].fetch_add(1, Ordering::AcqRel);
+        self.by_hash[self.index(redis_key)].fetch_add(1, Ordering::AcqRel);
     }
 
     /// Something happened to any key.
     pub(crate) fn record_all(&self) {
-        self.0.iter().for_each(|count| _ = count.fetch_add(1, Ordering::AcqRel));
+        self.of_all.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn count(&self, redis_key: &[u8]) -> u64 {
@@ -32,11 +37,12 @@ impl KeyCounts {
 
     /// The index of the count of a key.
     pub(crate) fn index(&self, redis_key: &[u8]) -> usize {
-        XxHash3_64::oneshot(redis_key) as usize % self.0.len()
+        XxHash3_64::oneshot(redis_key) as usize % self.by_hash.len()
     }
 
+    /// Neither part ever falls, so the sum tells of either.
     #[inline]
     pub(crate) fn count_at(&self, index: usize) -> u64 {
-        self.0[index].load(Ordering::Acquire)
+        self.by_hash[index].load(Ordering::Acquire) + self.of_all.load(Ordering::Acquire)
     }
 }
