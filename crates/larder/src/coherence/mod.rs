@@ -35,7 +35,7 @@
 //! | gaps | [`Ledger`] | when announcements may have been missed | taken before stamps are read. They are certain only if it is still the same |
 //! | invalidations of a key | [`KeyCounts`], `Node::key_invalidations` | with each deletion, replay and tracked write of a key, by this node or another one | a copy outside of memory: no invalidation since its load started or it was last compared. If there was one it is compared with Redis |
 //! | tracked writes of a key | [`KeyCounts`], `Node::tracked_writes` | with each write that `CLIENT TRACKING` reports | taken before a load, a lookup or a comparison. If it has advanced when the entry is stored, the entry is suspect |
-//! | server run id, `ServerId` | the Redis tier | when another server, or a restarted one, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id than the accepted one starts a replay |
+//! | server run id and replication ID, `ServerId` | the Redis tier | when another server, or one that was restarted or was a replica in between, answers at the address | each connection: requests go only to the accepted server. A new subscription: another id than the accepted one starts a replay |
 //! | marker | Redis, one for each server | with each heartbeat, to the server's clock at an earlier one | a new subscription to another server: if its copy of the former server's marker is older than the recent invalidations in [`replay_log`], everything is invalidated |
 //!
 //! # Locks held across an await

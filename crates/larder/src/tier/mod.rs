@@ -243,7 +243,8 @@ pub enum Push<'a> {
     Closed,
 }
 
-/// The identity of a running server. A restarted server and a replica have others.
+/// The identity of a running server, and of its data. A restarted server and a replica have others, and so has a server that
+/// was a replica in between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub String);
 

@@ -6,6 +6,7 @@ use larder::{Cache, Event, Invalidation, View};
 use larder_engine::Clock;
 use larder_testkit::{FlakyProxy, PATIENCE, RedisServer, eventually};
 use std::time::Duration;
+use tokio::time::sleep;
 
 fn impatient(server: &RedisServer) -> Cache {
     node_with(server.url(), |options| {
@@ -137,6 +138,36 @@ async fn older_snapshot_gets_last_minute_replayed() {
     let new: View<str, u32> = over(server.url()).view("n");
     assert!(new.read("deleted").await.is_none() && new.read("tagged").await.is_none());
     assert!(a.read("deleted").await.is_none() && b.read("tagged").await.is_none());
+}
+
+/// A server that was demoted, and promoted again without a restart, has the data of the one that was the primary in between.
+#[tokio::test]
+async fn server_that_was_a_replica_in_between_gets_last_minute_replayed() {
+    // `larder server` is nobody's replica.
+    let Some(server) = RedisServer::start().filter(RedisServer::is_redis) else { return };
+    // Once the node connects again, and once its connection outlives the silence.
+    for timeout in [Duration::from_millis(200), Duration::from_secs(5)] {
+        let cache = node_with(server.url(), |options| options.redis_timeout(timeout));
+        let view: View<str, u32> = cache.view("n");
+        view.write("deleted", 1).await.everywhere();
+        assert_eq!(server.command("COPY test:n:deleted older"), ":1\r\n");
+        view.delete("deleted").await.everywhere();
+        let mut events = cache.events();
+        assert_eq!(server.command("RENAME older test:n:deleted"), "+OK\r\n");
+        server.set_read_only(true);
+        server.set_read_only(false);
+        server.pause();
+        sleep(Duration::from_millis(1_500)).await;
+        server.resume();
+        eventually("it is noticed", async || {
+            events.try_recv().is_ok_and(|event| matches!(event, Event::ServerChanged { replayed: 1.. }))
+        })
+        .await;
+        eventually("it is repeated", async || cache.coherence().pending_invalidations == 0).await;
+        let new: View<str, u32> = over(server.url()).view("n");
+        assert!(new.read("deleted").await.is_none() && view.read("deleted").await.is_none());
+        cache.close(PATIENCE).await;
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 use super::credentials::CredentialsSource;
 use super::exchange::{hello_field, send};
+use super::identity::Identity;
 use super::network::{self, Network};
 use super::sentinel::{self, Place, Sentinels, Unconfirmed};
 use super::values::text;
@@ -55,6 +56,8 @@ pub(super) enum Mode {
 #[derive(Clone)]
 pub(super) struct Open {
     pub(super) connection: MultiplexedConnection,
+    pub(super) identity: Identity,
+    /// The same, as others know it.
     pub(super) server: ServerId,
     pub(super) client_id: i64,
     demotions: u32,
@@ -150,11 +153,12 @@ impl Address {
         let demotions = self.demotions.load(Ordering::Acquire);
         let connecting = tokio::time::timeout(self.connect_timeout, self.connect(config));
         let (mut connection, place) = connecting.await.unwrap_or_else(|_| Err(self.timed_out()))?;
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("HELLO").cmd("INFO").arg("server");
+        let mut pipeline = Pipeline::with_capacity(3);
+        pipeline.cmd("HELLO").cmd("INFO").arg("server").cmd("INFO").arg("replication");
         let mut answers = send(&mut connection, &pipeline).await?.into_iter();
         let hello = answers.next().unwrap_or_default();
-        let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
+        let mut info = || text(answers.next().unwrap_or_default()).unwrap_or_default();
+        let identity = Identity::of(&info(), &info());
         let field = |name| hello_field(&hello, name).and_then(|field| text(field).ok()).unwrap_or_default();
         match (&*field("mode"), self.expected) {
             ("cluster", Mode::Member) => {}
@@ -168,13 +172,12 @@ impl Address {
             Some(Value::Int(id)) => id,
             _ => 0,
         };
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("").trim().to_owned();
-        let server = ServerId(run);
+        let server = identity.id();
         let role = field("role");
         if let (Some(sentinels), Some(place)) = (&self.sentinels, place) {
             sentinels.reached(&server, place);
         }
-        Ok((Open { connection, server, client_id, demotions, closed: Arc::default() }, role))
+        Ok((Open { connection, identity, server, client_id, demotions, closed: Arc::default() }, role))
     }
 
     /// Returns once a majority of the sentinels has confirmed, `since` or later, that this server is the primary. At once if

@@ -52,8 +52,8 @@ impl Drop for EndOnDrop {
 /// An abandoned connection. Its commands must not be executed after those of the next connection.
 #[derive(Clone)]
 struct Abandoned {
-    /// Client ids are unique on one server only.
-    server: ServerId,
+    /// Client ids are unique in one run of a server only.
+    run: String,
     client_id: i64,
 }
 
@@ -171,7 +171,7 @@ impl Slot {
     async fn open_next(&self, address: &Address) -> Result<Arc<Open>, TierError> {
         let mut opened = address.open_accepted().await?;
         let abandoned = self.abandoned.lock().clone();
-        if let Some(abandoned) = abandoned.filter(|abandoned| abandoned.server == opened.server) {
+        if let Some(abandoned) = abandoned.filter(|abandoned| abandoned.run == opened.identity.run) {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(abandoned.client_id);
             // An error reply means that it is closed already.
@@ -197,8 +197,8 @@ impl Slot {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
             *open = None;
-            let (server, client_id) = (which.server.clone(), which.client_id);
-            *self.abandoned.lock() = (client_id != 0).then_some(Abandoned { server, client_id });
+            let (run, client_id) = (which.identity.run.clone(), which.client_id);
+            *self.abandoned.lock() = (client_id != 0).then_some(Abandoned { run, client_id });
         }
     }
 }

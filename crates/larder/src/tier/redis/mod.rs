@@ -19,6 +19,7 @@ mod compare_and_set;
 mod connect;
 mod credentials;
 mod exchange;
+mod identity;
 mod ledger;
 mod lookup;
 mod mutate;

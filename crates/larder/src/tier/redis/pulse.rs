@@ -24,9 +24,9 @@ pub(super) enum MarkerRequest {
 }
 
 /// The commands of a heartbeat. Every user may send HELLO, and its reply has the role of the server. The clock of the ledger
-/// is read if the server has its key.
-pub(super) fn pipeline(ledger: Option<&[u8]>, marker: &MarkerRequest) -> Pipeline {
-    let mut pipeline = Pipeline::with_capacity(4);
+/// is read if the server has its key. The last one asks for the history of the server, if that may be another one.
+pub(super) fn pipeline(ledger: Option<&[u8]>, marker: &MarkerRequest, asks_for_history: bool) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(5);
     pipeline.cmd("HELLO").cmd("TIME");
     match marker {
         MarkerRequest::Nothing => {}
@@ -36,6 +36,9 @@ pub(super) fn pipeline(ledger: Option<&[u8]>, marker: &MarkerRequest) -> Pipelin
         }
     }
     ledger.inspect(|ledger| _ = pipeline.cmd("ZSCORE").arg(ledger).arg("clock"));
+    if asks_for_history {
+        pipeline.cmd("INFO").arg("replication");
+    }
     pipeline
 }
 

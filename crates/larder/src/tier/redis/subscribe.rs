@@ -2,15 +2,21 @@
 
 use super::address::{Address, Open};
 use super::exchange::send;
+use super::identity::Identity;
 use super::pulse::{self, MarkerRequest};
 use super::requirements;
-use super::values::text;
+use super::values::{info_field, text};
 use crate::tier::{
     Marker, Pulse, Push, PushHandler, ServerId, SubscribeOptions, Subscription, TierError, TierFuture,
 };
+use parking_lot::Mutex;
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// After so long without a reply a server may have been a replica, and be a primary again.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// Opens a connection, tries out what the protocol requires, and subscribes.
 pub(super) async fn subscribe(
@@ -22,6 +28,7 @@ pub(super) async fn subscribe(
         dispatch(&*handler, &push);
         Ok::<(), redis::aio::SendError>(())
     });
+    let opened_at = Instant::now();
     let mut open = address.open(config).await?;
     let mut pipeline = Pipeline::with_capacity(9);
     pipeline.cmd("INFO").arg("memory");
@@ -30,7 +37,8 @@ pub(super) async fn subscribe(
     // Some users may not ask.
     let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
     needed.into_iter().zip(answers).try_for_each(|(needed, answer)| requirements::check(needed, answer))?;
-    Ok(ServerSubscription { open, address: address.clone(), options, may_evict: may_evict(&info) })
+    let (may_evict, replied) = (may_evict(&info), Mutex::new(opened_at));
+    Ok(ServerSubscription { open, address: address.clone(), options, may_evict, replied })
 }
 
 fn dispatch(handler: &dyn PushHandler, push: &PushInfo) {
@@ -55,13 +63,14 @@ pub(super) struct ServerSubscription {
     address: Arc<Address>,
     options: SubscribeOptions,
     may_evict: bool,
+    /// When the last heartbeat was sent that got a reply.
+    replied: Mutex<Instant>,
 }
 
 /// Whether a server with this INFO evicts keys that have no time to live.
 fn may_evict(info: &str) -> bool {
-    let field = |name| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    field("maxmemory").is_some_and(|bytes| bytes != "0")
-        && field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys"))
+    !matches!(info_field(info, "maxmemory"), "" | "0")
+        && info_field(info, "maxmemory_policy").starts_with("allkeys")
 }
 
 impl Subscription for ServerSubscription {
@@ -84,6 +93,10 @@ impl Subscription for ServerSubscription {
 }
 
 impl ServerSubscription {
+    pub(super) fn identity(&self) -> &Identity {
+        &self.open.identity
+    }
+
     /// Sends a heartbeat, which reads the clock of the ledger if the server has that.
     pub(super) async fn pulse(
         &self,
@@ -92,13 +105,19 @@ impl ServerSubscription {
     ) -> Result<Pulse, TierError> {
         let mut connection = self.open.connection.clone();
         let (sent, server) = (Instant::now(), &self.open.server);
-        let heartbeat = pulse::pipeline(ledger, &marker);
+        let was_silent = sent.duration_since(*self.replied.lock()) >= SILENCE;
+        let heartbeat = pulse::pipeline(ledger, &marker, was_silent);
         let (replies, confirmed) =
             tokio::join!(send(&mut connection, &heartbeat), self.address.confirm(server, sent));
-        let mut pulse = pulse::parse(replies?, &marker).inspect_err(|_| self.address.demoted())?;
+        let mut replies = replies?;
+        if was_silent && !self.open.identity.has_history(replies.pop().unwrap_or_default()) {
+            self.address.demoted();
+        }
+        let mut pulse = pulse::parse(replies, &marker).inspect_err(|_| self.address.demoted())?;
         if self.address.is_demoted_since(&self.open) {
             return Err(TierError::NoReply("another server is the primary".into()));
         }
+        *self.replied.lock() = sent;
         if let Err(reason) = confirmed {
             tracing::debug!(%reason, "a heartbeat proves nothing");
             pulse.doubt = Some(reason.to_string());

@@ -31,6 +31,12 @@ pub(super) fn int(value: Value) -> Result<i64, TierError> {
     }
 }
 
+/// A field of a reply to `INFO`; empty if it has none.
+pub(super) fn info_field<'a>(info: &'a str, name: &str) -> &'a str {
+    let field = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    info.lines().find_map(field).unwrap_or_default().trim()
+}
+
 /// A string, or nil.
 pub(super) fn bytes(value: Value) -> Result<Option<Vec<u8>>, TierError> {
     match checked(value)? {

@@ -14,6 +14,8 @@ pub(super) struct Machine {
     run: u64,
     /// Names what it has been told in a row: another number after it was restarted or took over.
     pub(super) history: u64,
+    /// That of the primary whose place it took.
+    pub(super) former_history: Option<u64>,
     pub(super) view: View,
     pub(super) store: Store,
     /// What its replica has.
@@ -61,6 +63,7 @@ impl Machine {
             number,
             run: 1,
             history: number as u64 + 1,
+            former_history: None,
             view: View::new(number),
             store: Store::default(),
             replicated: Store::default(),
@@ -104,6 +107,7 @@ impl Machine {
             self.run += 1;
         }
         self.history = history;
+        self.former_history = None;
         self.is_dead = false;
         self.down_from = Some(Instant::now());
         self.store = Store::default();
@@ -164,7 +168,7 @@ impl Machine {
         let argument = |at: usize| command.get(at).map(|argument| &argument[..]);
         match (&name[..], argument(1)) {
             (b"HELLO", _) => self.hello(session, out),
-            (b"INFO", _) => out.bulk(format!("run_id:run{}-{}\r\n", self.number, self.run).as_bytes()),
+            (b"INFO", Some(section)) => out.bulk(self.info(section).as_bytes()),
             (b"TIME", _) => {
                 out.array(2);
                 out.bulk((now / 1_000_000).to_string().as_bytes());
@@ -210,6 +214,16 @@ impl Machine {
             }
         }
         Outcome::Replied(Vec::new())
+    }
+
+    fn info(&self, section: &[u8]) -> String {
+        match section {
+            b"replication" => {
+                let (now, former) = (self.history, self.former_history.unwrap_or_default());
+                format!("master_replid:{now:011x}{now:029x}\r\nmaster_replid2:{former:011x}{former:029x}\r\n")
+            }
+            _ => format!("run_id:run{}-{}\r\n", self.number, self.run),
+        }
     }
 
     /// Whether a command is the write of a heartbeat.

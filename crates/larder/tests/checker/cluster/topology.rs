@@ -111,9 +111,12 @@ impl World {
     fn promote(self: &Arc<Self>, replica: usize, former: usize, store: Store) {
         let epoch = self.next_epoch();
         {
-            let promoted = &mut self.machines()[replica];
+            let mut machines = self.machines();
+            let former_history = machines[former].history;
+            let promoted = &mut machines[replica];
             promoted.view.take_over(former, epoch);
             promoted.history = epoch;
+            promoted.former_history = Some(former_history);
             promoted.replicated = store.clone();
             promoted.store = store;
             promoted.forget_what_others_own();

@@ -149,10 +149,6 @@ fn slots_of<'a>(owned: &'a mut Vec<(Arc<Member>, SlotSet)>, owner: &Arc<Member>)
 mod tests {
     use super::super::view::Claimant;
     use super::*;
-    use crate::tier::redis::RedisOptions;
-    use crate::tier::redis::address::{Address, Mode};
-    use crate::tier::redis::server::Server;
-    use redis::IntoConnectionInfo;
     use std::cell::RefCell;
 
     type Claim<'a> = (&'a str, u64, Option<std::ops::RangeInclusive<u16>>);
@@ -174,13 +170,8 @@ mod tests {
 
     impl Members {
         fn map(&self, views: &[View], former: &SlotMap) -> SlotMap {
-            SlotMap::new(views, former, Instant::now(), |id, place| {
-                let new = || {
-                    let (info, options) = ("redis://h".into_connection_info(), RedisOptions::default());
-                    let address = Address::new(info.expect("valid"), None, Mode::Member, &options);
-                    let server = Server::new(address.expect("valid"), 1);
-                    Arc::new(Member::new(id.clone(), place.clone(), server))
-                };
+            SlotMap::new(views, former, Instant::now(), |id, _| {
+                let new = || Arc::new(Member::unreached(id));
                 self.0.borrow_mut().entry(id.clone()).or_insert_with(new).clone()
             })
         }

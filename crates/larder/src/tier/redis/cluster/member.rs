@@ -138,6 +138,20 @@ impl Member {
     }
 }
 
+#[cfg(test)]
+impl Member {
+    /// One that is never reached.
+    pub(super) fn unreached(id: &str) -> Self {
+        use crate::tier::redis::RedisOptions;
+        use crate::tier::redis::address::{Address, Mode};
+        use redis::IntoConnectionInfo;
+
+        let info = "redis://h".into_connection_info().expect("valid");
+        let address = Address::new(info, None, Mode::Member, &RedisOptions::default()).expect("valid");
+        Member::new(id.to_owned(), (id.to_owned(), 6379), Server::new(address, 1))
+    }
+}
+
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Member").field("id", &self.id).field("place", &self.place).finish_non_exhaustive()

@@ -3,6 +3,7 @@
 use super::SETTLING;
 use super::member::Member;
 use crate::tier::ServerId;
+use crate::tier::redis::identity::Identity;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -19,8 +20,8 @@ pub(super) struct Membership {
 #[derive(Clone, Debug)]
 pub(super) struct Listened {
     pub(super) member: Arc<Member>,
-    /// The run of the server that was reached last; none if it never was.
-    pub(super) run: ServerId,
+    /// That of the server that was reached last; empty if none ever was.
+    pub(super) identity: Identity,
     /// Whether it was not reached this time: nothing is sent to it, and no memory is trusted.
     pub(super) is_missing: bool,
     /// Since when this node knows it as a primary.
@@ -28,24 +29,24 @@ pub(super) struct Listened {
 }
 
 impl Membership {
-    /// Each member with the run that was reached, if it was.
+    /// Each member with what it told of itself, if it was reached.
     pub(super) fn new(
-        reached: impl IntoIterator<Item = (Arc<Member>, Option<ServerId>)>,
+        reached: impl IntoIterator<Item = (Arc<Member>, Option<Identity>)>,
         former: Option<&Membership>,
         prefix: Vec<u8>,
     ) -> Self {
-        let members = reached.into_iter().map(|(member, run)| {
+        let members = reached.into_iter().map(|(member, identity)| {
             let before = former.and_then(|former| former.of(&member));
             Listened {
-                is_missing: run.is_none(),
-                run: run.or(before.map(|before| before.run.clone())).unwrap_or(ServerId(String::new())),
+                is_missing: identity.is_none(),
+                identity: identity.or(before.map(|before| before.identity.clone())).unwrap_or_default(),
                 since: before.map_or_else(Instant::now, |before| before.since),
                 member,
             }
         });
         let members: Vec<_> = members.collect();
-        let id = members.iter().map(|Listened { member, run, is_missing, .. }| {
-            format!("{}:{}{}", member.id, run.0, if *is_missing { "?" } else { "" })
+        let id = members.iter().map(|Listened { member, identity, is_missing, .. }| {
+            format!("{}:{}{}", member.id, identity.id().0, if *is_missing { "?" } else { "" })
         });
         let id = ServerId(id.collect::<Vec<_>>().join(","));
         Membership { id, members, prefix }
@@ -69,9 +70,54 @@ impl Membership {
         self.of(member).is_some_and(|listened| listened.since.elapsed() >= SETTLING)
     }
 
-    /// The members whose runs the next one has not.
+    /// The members whose data the next one may have as older copies: those that it has not, and those that a replica has
+    /// succeeded. A primary that was lost for a time may own a slot afterwards that its replica did not know of.
     pub(super) fn gone<'a>(&'a self, next: &'a Membership) -> impl Iterator<Item = &'a Listened> {
-        let stays = |one: &Listened| next.of(&one.member).is_some_and(|other| other.run == one.run);
-        self.members.iter().filter(move |one| !stays(one))
+        let is_as_before = |one: &Listened, other: &Membership| {
+            other.of(&one.member).is_some_and(|other| other.identity.id() == one.identity.id())
+        };
+        let is_succeeded = move |one: &Listened| {
+            let mut others = next.members.iter().filter(move |other| !is_as_before(other, self));
+            others.any(|other| other.identity.succeeds(&one.identity))
+        };
+        self.members.iter().filter(move |one| !is_as_before(one, next) || is_succeeded(one))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A member, and its run, its replication ID and its former one.
+    type Told<'a> = (&'a Arc<Member>, [&'a str; 3]);
+
+    fn membership(members: &[Told<'_>], former: Option<&Membership>) -> Membership {
+        let reached = members.iter().map(|(member, [run, history, before])| {
+            let replication = format!("master_replid:{history}\r\nmaster_replid2:{before}\r\n");
+            ((*member).clone(), Some(Identity::of(&format!("run_id:{run}\r\n"), &replication)))
+        });
+        Membership::new(reached, former, Vec::new())
+    }
+
+    /// The ids of the former members that are gone.
+    fn gone(former: &[Told<'_>], next: &[Told<'_>]) -> String {
+        let former = membership(former, None);
+        former.gone(&membership(next, Some(&former))).map(|gone| &*gone.member.id).collect()
+    }
+
+    #[tokio::test]
+    async fn member_is_gone_if_another_may_have_an_older_copy_of_its_data() {
+        const NONE: &str = "00000000000000000000";
+        let [a, b, c] = &["a", "b", "c"].map(|id| Arc::new(Member::unreached(id)));
+        let (first, second) = ((a, ["a1", "aaaa", NONE]), (b, ["b1", "bbbb", NONE]));
+        assert_eq!(gone(&[first, second], &[first, second]), "");
+        assert_eq!(gone(&[first], &[first, second]), "", "another one has joined");
+        assert_eq!(gone(&[first, second], &[second]), "a");
+        assert_eq!(gone(&[first, second], &[(a, ["a2", "abab", NONE]), second]), "a", "it was restarted");
+        assert_eq!(gone(&[first, second], &[(a, ["a1", "abab", "cccc"]), second]), "a", "it was a replica");
+        let all = [first, second, (c, ["c1", "cccc", "aaaa"])];
+        assert_eq!(gone(&[first, second], &all), "a", "it has a slot that its replica did not know of");
+        assert_eq!(gone(&all, &all), "", "its replica is known");
+        assert_eq!(gone(&[(a, [""; 3])], &[(a, [""; 3]), (c, ["c1", "", ""])]), "", "they tell nothing");
     }
 }

@@ -195,7 +195,7 @@ impl Cluster {
         for listened in &listening.members {
             match listened.is_missing {
                 true => listened.member.server.reject(),
-                false => listened.member.server.accept(&listened.run),
+                false => listened.member.server.accept(&listened.identity.id()),
             }
         }
     }

@@ -78,11 +78,11 @@ impl Cluster {
             self.state.lock().failure = Some(failure.clone());
             return Err(failure);
         }
-        let runs = parts.iter().map(|part| part.as_ref().map(|part| part.server().clone()));
+        let identities = parts.iter().map(|part| part.as_ref().map(|part| part.identity().clone()));
         let mut state = self.state.lock();
         let former = state.accepted.clone();
         let membership =
-            Membership::new(wanted.into_iter().zip(runs), former.as_deref(), options.marker.clone());
+            Membership::new(wanted.into_iter().zip(identities), former.as_deref(), options.marker.clone());
         let membership = Arc::new(membership);
         state.listening = Some((membership.clone(), handler.clone()));
         drop(state);
@@ -183,21 +183,24 @@ impl ClusterSubscription {
     fn marker_requests(
         &self,
         map: &SlotMap,
-        Listened { member, run, .. }: &Listened,
+        Listened { member, identity, .. }: &Listened,
         marker: Marker<'_>,
     ) -> Vec<MarkerRequest> {
         let owns = |slot| map.owner(slot).is_some_and(|owner| Arc::ptr_eq(owner, member));
         let requests: Vec<_> = match marker {
             Marker::Ignore => Vec::new(),
-            // Where the markers are of those that are gone. Each has its own, in a slot that another one owns now.
+            // Where the markers are of those that are gone. Each has its own, in a slot that another one owns now, or none
+            // that tells of a copy.
             Marker::Read(_) => {
                 let gone = self.former.iter().flat_map(|former| former.gone(&self.membership));
-                let keys = gone.filter_map(|gone| gone.member.last_marker(&gone.run));
+                let gone = gone.filter(|gone| !Arc::ptr_eq(&gone.member, member));
+                let keys = gone.filter_map(|gone| gone.member.last_marker(&gone.identity.id()));
                 keys.filter(|key| owns(slot_of(key))).map(MarkerRequest::Read).collect()
             }
             Marker::Store(time) => {
                 let is_steady = |slot| owns(slot) && !map.moving.contains(slot);
-                let key = |owns: &dyn Fn(u16) -> bool| member.marker(&self.membership.prefix, run, owns);
+                let key =
+                    |owns: &dyn Fn(u16) -> bool| member.marker(&self.membership.prefix, &identity.id(), owns);
                 // One that only receives slots has none to write to.
                 let has_slots = map.owners.iter().any(|owner| Arc::ptr_eq(owner, member));
                 let key = has_slots.then(|| key(&is_steady).or_else(|| key(&owns))).flatten();
