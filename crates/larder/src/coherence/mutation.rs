@@ -18,7 +18,7 @@ use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::report::error::CacheError;
 use crate::report::events::Event;
 use crate::report::reach::Reach;
-use crate::tier::{BATCH, CompareAndSet, Mutation, Operation, OperationResult, Stamps};
+use crate::tier::{BATCH, CasAction, CompareAndSet, HEAD_BYTES, Mutation, Operation, OperationResult};
 use crate::value::envelope;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -54,46 +54,44 @@ impl Coordinator {
         results
     }
 
-    /// Puts values into Redis and announces it.
+    /// Puts values into Redis and announces it. Returns for each whether it is the last one there, as far as this node knows.
     ///
     /// Another node may have invalidated a tag of the values just before, and the announcement may not have arrived:
     /// the values would count as older. So the same request also reads the ledger. If a stamp in the reply is newer
-    /// than `clock`, the values are sealed and put once more with the clock of the reply.
+    /// than `clock`, the values are sealed once more, with the clock of the reply, in the place of those that were put. What
+    /// has taken that place meanwhile stays: it may be an update that has read the value.
     pub(crate) async fn put(
         &self,
-        mut operations: Vec<Operation>,
+        operations: Vec<Operation>,
         members: &[Vec<u8>],
         clock: u64,
         seal_again: impl FnOnce(u64) -> Result<Vec<Operation>, CacheError>,
-    ) -> Result<(), CacheError> {
+    ) -> Result<Vec<bool>, CacheError> {
         let node = &self.node;
-        let Some(redis) = &node.redis else { return Ok(()) };
+        let all_stay = vec![true; operations.len()];
+        let Some(redis) = &node.redis else { return Ok(all_stay) };
         let _shared = self.mutation_gate.read().await;
         let seq = self.replay_log.next_seq();
-        let keys = operations.iter().map(Operation::key);
-        let announcement = announcement::keys(&node.keyspace.channel, self.origin, keys);
-        let put = async |operations: &[Operation]| {
-            let ledger = Some(node.ledger_query(members));
-            let mutation = Mutation { operations, ledger, announce: Some(&announcement) };
-            let gaps = node.ledger.gaps();
-            let stamps = redis.call(redis.tier.mutate(&mutation)).await?.stamps;
-            stamps.iter().for_each(|stamps| node.ledger.learn(members, stamps, gaps));
-            Ok(stamps)
-        };
-        let mut stamps: Result<Option<Stamps>, CacheError> = put(&operations).await;
-        if let Ok(Some(read)) = &stamps
-            && read.newest(members) > clock
-        {
-            stamps = match seal_again(read.clock) {
-                Ok(sealed_again) => {
-                    operations = sealed_again;
-                    put(&operations).await
-                }
-                Err(error) => Err(error),
+        let keys = || operations.iter().map(Operation::key);
+        let announcement = announcement::keys(&node.keyspace.channel, self.origin, keys());
+        let ledger = Some(node.ledger_query(members));
+        let mutation = Mutation { operations: &operations, ledger, announce: Some(&announcement) };
+        let gaps = node.ledger.gaps();
+        let put = async {
+            let Some(stamps) = redis.call(redis.tier.mutate(&mutation)).await?.stamps else {
+                return Ok(all_stay);
             };
-        }
-        let keys = operations.iter().map(Operation::key).map(Invalidated::key);
-        self.record_outcome(keys, seq, stamps).map(drop)
+            node.ledger.learn(members, &stamps, gaps);
+            if stamps.newest(members) <= clock {
+                return Ok(all_stay);
+            }
+            let replaced = operations.iter().zip(seal_again(stamps.clock)?);
+            let requests: Vec<_> = replaced.map(|(before, after)| in_place_of(before, after)).collect();
+            // Announced is the first one: whoever has that has the same value.
+            redis.call(redis.tier.compare_and_set(&requests, None)).await
+        };
+        let stays = put.await;
+        self.record_outcome(keys().map(Invalidated::key), seq, stays)
     }
 
     /// A compare-and-set that is announced. Returns whether it was accepted.
@@ -265,6 +263,19 @@ impl Coordinator {
         node.purge_memory(&members);
         advanced.map(drop)
     }
+}
+
+/// The second operation, if the key still has what the first one has put there.
+fn in_place_of(before: &Operation, after: Operation) -> CompareAndSet {
+    let (key, put) = match after {
+        Operation::Put(key, bytes, expiry) => (key, Some((bytes, expiry))),
+        Operation::Remove(key) | Operation::Take(key) => (key, None),
+    };
+    let expected = match before {
+        Operation::Put(_, bytes, _) => bytes[..bytes.len().min(HEAD_BYTES)].to_vec(),
+        Operation::Remove(_) | Operation::Take(_) => Vec::new(),
+    };
+    CompareAndSet { key, expected, action: CasAction::put_or_remove(put) }
 }
 
 /// The tags of an invalidation, each once as those of a value.

@@ -273,8 +273,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 coordinator.record_outcome(redis_keys, seq, Err(CacheError::NotAsked))
             }
         };
-        for ((value, WriteTicket { ticket, tracked_writes }), entry) in
-            values.into_iter().zip(tickets).zip(sealed.entries)
+        let stays = written.as_deref().unwrap_or_default();
+        for (number, ((value, WriteTicket { ticket, tracked_writes }), entry)) in
+            values.into_iter().zip(tickets).zip(sealed.entries).enumerate()
         {
             if node.redis.is_none() {
                 // There is no other copy: of two overlapping writes the later one stays, and loads under way are void.
@@ -285,13 +286,15 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 // Valid on this node until it can be compared with Redis.
                 entry.state().mark_suspect();
             }
+            // Unless Redis has another value already.
+            let ticket = ticket.filter(|_| stays.get(number) != Some(&false));
             let outcome = ticket.map(|ticket| node.commit(&value.redis_key, ticket, &entry, tracked_writes));
             if outcome != Some(CommitOutcome::Stored) {
                 // Another mutation voided the ticket: Redis has the right value.
                 node.invalidate_memory(&value.memory_key);
             }
         }
-        written
+        written.map(drop)
     }
 
     /// The ledger clock for values that are written now. Reads it if this node may have missed an invalidation. Their

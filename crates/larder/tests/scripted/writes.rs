@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{Fixture, MAX_LAG, Origin, Versions, node, node_with, on_first_connection};
-use larder::{Event, Invalidation, Policy, Reach, Source};
+use larder::{Event, Invalidation, Policy, Reach, Source, Update};
 use larder_testkit::{Gate, PATIENCE, RedisServer, ScriptedProxy, eventually, within};
 use std::time::Duration;
 
@@ -30,6 +30,29 @@ async fn overtaken_write_is_read_by_its_writer() {
     assert_eq!(fixture.far.read("overtaken").await.as_deref(), Some(&2));
     eventually("the other node agrees", async || fixture.near.read("overtaken").await.as_deref() == Some(&2))
         .await;
+}
+
+/// A write finds that everything was cleared after it had stored its value. Before that, an update has read and replaced the
+/// value: it does not come back.
+#[tokio::test]
+async fn write_does_not_restore_what_an_update_has_replaced() {
+    let Some(server) = RedisServer::start() else { return };
+    let fixture = Fixture::new(&server, false).await;
+    // Of the same pipeline, behind the value.
+    let clocks = fixture.proxy.hold(|frame| frame.is_request("ZMSCORE"));
+    let far = fixture.far.clone();
+    let writing = tokio::spawn(async move { far.write("updated", 1).await });
+    clocks.arrival().await;
+    eventually("the value is stored", async || server.command("EXISTS s:v:updated") == ":1\r\n").await;
+    let update = |found: Option<&u64>| Update::Put(found.map_or(0, |value| value + 1));
+    let updated = fixture.near.update("updated", update).await.expect("updated");
+    assert_eq!(updated.value.as_deref(), Some(&2));
+    fixture.near_cache.clear().await.everywhere();
+    clocks.release();
+    writing.await.expect("no panic").everywhere();
+    for view in [&fixture.far, &fixture.near, &node(server.url(), false).1] {
+        assert!(view.read("updated").await.is_none(), "it was cleared");
+    }
 }
 
 /// While a key is being expired, a read puts the fresh value into memory: it is not fresh afterwards.
