@@ -139,7 +139,12 @@ impl Cluster {
         first.unwrap_or_else(|| panic!("server {primary} has no replica"))
     }
 
-    fn replicas_of(&self, primary: usize) -> Vec<usize> {
+    /// The replicas of a primary, as that says. One that was lost, and is back with a slot that its replica did not know of, may
+    /// have none.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn replicas_of(&self, primary: usize) -> Vec<usize> {
         let view = self.view(primary);
         let is_replica = |server: &usize| {
             view.iter().any(|line| line.id == self.id(*server) && line.primary == self.id(primary))

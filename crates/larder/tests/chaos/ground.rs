@@ -163,7 +163,10 @@ impl Ground {
     }
 }
 
+/// One that a replica can replace.
 fn any_primary(cluster: &Cluster, rng: &Rng) -> usize {
-    let primaries: Vec<_> = cluster.servers().filter(|server| cluster.is_primary(*server)).collect();
+    let has_replica =
+        |server: &usize| cluster.is_primary(*server) && !cluster.replicas_of(*server).is_empty();
+    let primaries: Vec<_> = cluster.servers().filter(has_replica).collect();
     primaries[rng.below(0..primaries.len() as u64) as usize]
 }
