@@ -48,6 +48,11 @@ impl SlotMap {
         asked_at: Instant,
         mut member: impl FnMut(&NodeId, &Place) -> Arc<Member>,
     ) -> Self {
+        let primaries = || views.iter().flat_map(|view| &view.primaries);
+        let tell_of_themselves: HashMap<_, _> = primaries()
+            .filter(|primary| primary.is_itself)
+            .map(|primary| (&primary.id, primary.epoch))
+            .collect();
         // The claims that differ. Each server tells of all, so there are few.
         let mut claims: Vec<(u64, &NodeId, SlotSet)> = Vec::new();
         let mut numbers = HashMap::new();
@@ -59,6 +64,11 @@ impl SlotMap {
                 let known = places.entry(&primary.id).or_insert((primary.epoch, &primary.place));
                 if primary.epoch > known.0 {
                     *known = (primary.epoch, &primary.place);
+                }
+                // Others may know the epoch of a server, and not yet that it has given slots away.
+                let known_better = tell_of_themselves.get(&primary.id).filter(|_| !primary.is_itself);
+                if known_better.is_some_and(|epoch| *epoch >= primary.epoch) {
+                    continue;
                 }
                 let number = *numbers.entry((primary.epoch, &primary.id)).or_insert_with(|| {
                     claims.push((primary.epoch, &primary.id, SlotSet::new()));
@@ -93,7 +103,7 @@ impl SlotMap {
         let counts = owned.iter().map(|(_, slots)| slots.len()).collect();
         let owners: Vec<_> = owned.into_iter().map(|(owner, _)| owner).collect();
         let mut others: Vec<Arc<Member>> = Vec::new();
-        for primary in views.iter().flat_map(|view| &view.primaries).filter(|primary| primary.works) {
+        for primary in primaries().filter(|primary| primary.works) {
             let other = member(&primary.id, places[&primary.id].1);
             if !owners.iter().chain(&others).any(|known| Arc::ptr_eq(known, &other)) {
                 others.push(other);
@@ -158,6 +168,7 @@ mod tests {
             id: (*id).to_owned(),
             place: ((*id).to_owned(), 6379),
             epoch: *epoch,
+            is_itself: false,
             works: true,
             slots: slots.iter().cloned().collect(),
         });
@@ -199,6 +210,25 @@ mod tests {
             let slots: Vec<_> = map.owners.iter().map(|owner| (&*owner.id, map.slots_of(owner))).collect();
             assert_eq!(slots, [("a", 50), ("c", 50), ("b", 100)]);
         }
+    }
+
+    /// The epoch of a server that has got a slot is higher than that of another one to which it gave a slot before.
+    #[tokio::test]
+    async fn claim_of_a_server_itself_counts_more_than_what_others_say_of_it() {
+        let members = Members::default();
+        let itself = |mut view: View, id: &str| {
+            let primaries = view.primaries.iter_mut().filter(|primary| primary.id == id);
+            primaries.for_each(|primary| primary.is_itself = true);
+            view
+        };
+        let giver = itself(view(&[("a", 3, Some(0..=98)), ("b", 2, Some(99..=99))]), "a");
+        let getter = itself(view(&[("a", 1, Some(0..=98)), ("b", 2, Some(99..=99))]), "b");
+        let late = itself(view(&[("a", 3, Some(0..=99)), ("c", 0, Some(100..=199))]), "c");
+        let map = members.map(&[late.clone(), giver, getter], &SlotMap::empty());
+        let owners = [98, 99, 100].map(|slot| owner_of(&map, slot));
+        assert_eq!(owners, ["a", "b", "c"].map(Some));
+        let map = members.map(&[late], &SlotMap::empty());
+        assert_eq!(owner_of(&map, 99), Some("a"), "nobody knows better");
     }
 
     /// One that was cut off, or that has just started, may know less than was known.

@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 /// The identity of a server in its cluster. A restart keeps it.
 pub(super) type NodeId = String;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) primaries: Vec<Claimant>,
     /// The slots that the server gives away or receives.
@@ -22,11 +22,13 @@ pub(super) struct View {
 }
 
 /// A primary with the slots that it claims.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claimant {
     pub(super) id: NodeId,
     pub(super) place: Place,
     pub(super) epoch: u64,
+    /// Whether the server that tells is this one.
+    pub(super) is_itself: bool,
     /// Whether the others reach it.
     pub(super) works: bool,
     pub(super) slots: Vec<RangeInclusive<u16>>,
@@ -75,6 +77,7 @@ pub(super) fn parse(nodes: Value, slots: Value, asked: &str) -> Result<View, Tie
                 None => place_of(address, asked).ok_or_else(unreadable)?,
             },
             epoch: epoch.parse().map_err(|_| unreadable())?,
+            is_itself: has("myself"),
             works: !has("fail") && !has("fail?"),
             slots: owned,
         });
@@ -176,6 +179,7 @@ eee :7004@17004 master,fail - 1 1 9 connected
                 id: id.into(),
                 place,
                 epoch,
+                is_itself: id == "aaa",
                 works: epoch != 9,
                 slots,
             })
