@@ -18,7 +18,9 @@ use crate::node::ledger::{Invalidation, MutationSeq, member};
 use crate::report::error::CacheError;
 use crate::report::events::Event;
 use crate::report::reach::Reach;
-use crate::tier::{BATCH, CasAction, CompareAndSet, HEAD_BYTES, Mutation, Operation, OperationResult};
+use crate::tier::{
+    BATCH, CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Lookup, Mutation, Operation, OperationResult,
+};
 use crate::value::envelope;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -59,7 +61,8 @@ impl Coordinator {
     /// Another node may have invalidated a tag of the values just before, and the announcement may not have arrived:
     /// the values would count as older. So the same request also reads the ledger. If a stamp in the reply is newer
     /// than `clock`, the values are sealed once more, with the clock of the reply, in the place of those that were put. What
-    /// has taken that place meanwhile stays: it may be an update that has read the value.
+    /// has taken that place meanwhile stays if it is older than the stamp: it may be an update that has read the value. An
+    /// update that knew the stamp has found no valid value, and so comes before this one.
     pub(crate) async fn put(
         &self,
         operations: Vec<Operation>,
@@ -82,16 +85,44 @@ impl Coordinator {
                 return Ok(all_stay);
             };
             node.ledger.learn(members, &stamps, gaps);
-            if stamps.newest(members) <= clock {
+            let newest = stamps.newest(members);
+            if newest <= clock {
                 return Ok(all_stay);
             }
             let replaced = operations.iter().zip(seal_again(stamps.clock)?);
-            let requests: Vec<_> = replaced.map(|(before, after)| in_place_of(before, after)).collect();
+            let mut requests: Vec<_> = replaced.map(|(before, after)| in_place_of(before, after)).collect();
             // Announced is the first one: whoever has that has the same value.
-            redis.call(redis.tier.compare_and_set(&requests, None)).await
+            let mut stays = redis.call(redis.tier.compare_and_set(&requests, None)).await?;
+            if stays.contains(&false) {
+                self.expect_values_since(newest, &mut requests, &stays).await?;
+                let later = redis.call(redis.tier.compare_and_set(&requests, None)).await?;
+                stays.iter_mut().zip(later).for_each(|(stays, later)| *stays |= later);
+            }
+            Ok(stays)
         };
         let stays = put.await;
         self.record_outcome(keys().map(Invalidated::key), seq, stays)
+    }
+
+    /// Of the requests that were refused, changes those whose key has a value with this clock or a later one: they expect that.
+    async fn expect_values_since(
+        &self,
+        clock: u64,
+        requests: &mut [CompareAndSet],
+        accepted: &[bool],
+    ) -> Result<(), CacheError> {
+        let Some(redis) = &self.node.redis else { return Ok(()) };
+        let refused = || accepted.iter().enumerate().filter(|(_, accepted)| !**accepted);
+        let keys: Vec<_> = refused().map(|(number, _)| requests[number].key.clone()).collect();
+        let lookup = Lookup { keys: &keys, lease: None, ledger: None };
+        let found = redis.call(redis.tier.lookup(&lookup)).await?.keys;
+        for ((number, _), content) in refused().zip(found) {
+            let KeyContent::Bytes(bytes) = content else { continue };
+            if envelope::parse(&bytes).is_ok_and(|(meta, _)| meta.clock >= clock) {
+                requests[number].expected = bytes[..HEAD_BYTES].to_vec();
+            }
+        }
+        Ok(())
     }
 
     /// A compare-and-set that is announced. Returns whether it was accepted.

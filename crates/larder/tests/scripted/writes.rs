@@ -55,6 +55,31 @@ async fn write_does_not_restore_what_an_update_has_replaced() {
     }
 }
 
+/// A write does not know yet that everything was cleared. An update that knows it finds no value, and stores one before the
+/// write has the newer clock: the write comes after it.
+#[tokio::test]
+async fn write_is_not_lost_to_an_update_that_did_not_see_it() {
+    let Some(server) = RedisServer::start() else { return };
+    let fixture = Fixture::new(&server, false).await;
+    let pushes = fixture.proxy.hold(|frame| frame.command == "PUSH" || frame.is_request("HELLO"));
+    let replies = fixture.proxy.hold(|frame| frame.is_reply("ZMSCORE"));
+    fixture.near_cache.clear().await.everywhere();
+    let far = fixture.far.clone();
+    let writing = tokio::spawn(async move { far.write("unseen", 10).await });
+    replies.arrival().await;
+    let updated = fixture.near.update("unseen", |found| Update::Put(found.map_or(1, |value| value + 1)));
+    assert_eq!(
+        updated.await.expect("updated").value.as_deref(),
+        Some(&1),
+        "the write is older than the clear"
+    );
+    replies.release();
+    writing.await.expect("no panic").everywhere();
+    pushes.release();
+    assert_eq!(node(server.url(), false).1.read("unseen").await.as_deref(), Some(&10));
+    assert_eq!(fixture.far.read("unseen").await.as_deref(), Some(&10));
+}
+
 /// While a key is being expired, a read puts the fresh value into memory: it is not fresh afterwards.
 #[tokio::test]
 async fn value_read_during_expire_is_stale_afterwards() {
