@@ -90,13 +90,11 @@ impl Coordinator {
                 return Ok(all_stay);
             }
             let replaced = operations.iter().zip(seal_again(stamps.clock)?);
-            let mut requests: Vec<_> = replaced.map(|(before, after)| in_place_of(before, after)).collect();
-            // Announced is the first one: whoever has that has the same value.
+            let requests: Vec<_> = replaced.map(|(before, after)| in_place_of(before, after)).collect();
+            // Not announced again: who has read what was put has the same value.
             let mut stays = redis.call(redis.tier.compare_and_set(&requests, None)).await?;
             if stays.contains(&false) {
-                self.expect_values_since(newest, &mut requests, &stays).await?;
-                let later = redis.call(redis.tier.compare_and_set(&requests, None)).await?;
-                stays.iter_mut().zip(later).for_each(|(stays, later)| *stays |= later);
+                self.put_over_values_since(newest, requests, &mut stays).await?;
             }
             Ok(stays)
         };
@@ -104,22 +102,28 @@ impl Coordinator {
         self.record_outcome(keys().map(Invalidated::key), seq, stays)
     }
 
-    /// Of the requests that were refused, changes those whose key has a value with this clock or a later one: they expect that.
-    async fn expect_values_since(
+    /// Does the requests that were refused where the key has a value with this clock or a later one. They are announced: other
+    /// nodes may have that value in memory.
+    async fn put_over_values_since(
         &self,
         clock: u64,
-        requests: &mut [CompareAndSet],
-        accepted: &[bool],
+        requests: Vec<CompareAndSet>,
+        stays: &mut [bool],
     ) -> Result<(), CacheError> {
         let Some(redis) = &self.node.redis else { return Ok(()) };
-        let refused = || accepted.iter().enumerate().filter(|(_, accepted)| !**accepted);
-        let keys: Vec<_> = refused().map(|(number, _)| requests[number].key.clone()).collect();
+        let refused: Vec<_> = requests.into_iter().zip(stays).filter(|(_, stays)| !**stays).collect();
+        let keys: Vec<_> = refused.iter().map(|(request, _)| request.key.clone()).collect();
         let lookup = Lookup { keys: &keys, lease: None, ledger: None };
         let found = redis.call(redis.tier.lookup(&lookup)).await?.keys;
-        for ((number, _), content) in refused().zip(found) {
+        for ((request, stays), content) in refused.into_iter().zip(found) {
             let KeyContent::Bytes(bytes) = content else { continue };
             if envelope::parse(&bytes).is_ok_and(|(meta, _)| meta.clock >= clock) {
-                requests[number].expected = bytes[..HEAD_BYTES].to_vec();
+                let announcement =
+                    announcement::keys(&self.node.keyspace.channel, self.origin, [&request.key[..]]);
+                let request = CompareAndSet { expected: bytes[..HEAD_BYTES].to_vec(), ..request };
+                let accepted =
+                    redis.call(redis.tier.compare_and_set(&[request], Some(&announcement))).await?;
+                *stays = accepted.first() == Some(&true);
             }
         }
         Ok(())

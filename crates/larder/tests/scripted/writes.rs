@@ -64,20 +64,30 @@ async fn write_is_not_lost_to_an_update_that_did_not_see_it() {
     let pushes = fixture.proxy.hold(|frame| frame.command == "PUSH" || frame.is_request("HELLO"));
     let replies = fixture.proxy.hold(|frame| frame.is_reply("ZMSCORE"));
     fixture.near_cache.clear().await.everywhere();
-    let far = fixture.far.clone();
+    let (far, mut events) = (fixture.far.clone(), fixture.near_cache.events());
     let writing = tokio::spawn(async move { far.write("unseen", 10).await });
     replies.arrival().await;
+    eventually("the other node has heard of the value", async || {
+        events.try_recv().is_ok_and(|event| matches!(event, Event::Announced { .. }))
+    })
+    .await;
     let updated = fixture.near.update("unseen", |found| Update::Put(found.map_or(1, |value| value + 1)));
     assert_eq!(
         updated.await.expect("updated").value.as_deref(),
         Some(&1),
         "the write is older than the clear"
     );
+    eventually("the other node has its own value in memory", async || {
+        fixture.near.read("unseen").await.is_some_and(|found| *found == 1 && found.source() == Source::Memory)
+    })
+    .await;
     replies.release();
     writing.await.expect("no panic").everywhere();
     pushes.release();
     assert_eq!(node(server.url(), false).1.read("unseen").await.as_deref(), Some(&10));
     assert_eq!(fixture.far.read("unseen").await.as_deref(), Some(&10));
+    eventually("the other node agrees", async || fixture.near.read("unseen").await.as_deref() == Some(&10))
+        .await;
 }
 
 /// While a key is being expired, a read puts the fresh value into memory: it is not fresh afterwards.

@@ -16,7 +16,7 @@ pub(super) struct Identity {
     /// Client ids are unique in it.
     pub(super) run: String,
     /// The start of the replication ID; empty if the server tells none.
-    pub(super) history: String,
+    history: String,
     /// The one that it had as a replica, which is that of the primary whose place it took.
     former_history: String,
 }
