@@ -87,7 +87,7 @@ where
     }
 }
 
-/// A value that a fetch of many keys has found and that is due, with its key in both forms.
+/// A value that a fetch of many keys has found and that is due, with its key, also for the loader.
 pub(super) struct DueKey<V, O> {
     pub(super) key: KeyBuf,
     pub(super) owned: O,
@@ -109,7 +109,7 @@ pub(super) fn load_many_ahead<K, V, E>(
     let view = batch.view.clone();
     let led =
         due.into_iter().filter_map(|DueKey { key, owned, found }| -> Option<MissingKey<V, E, K::Owned>> {
-            Some((view.lead_ahead(&key, &found)?, (key.as_bytes().to_vec(), owned)))
+            Some((view.lead_ahead(&key, &found)?, (key, owned)))
         });
     let (mut pending, keys): (Vec<_>, Vec<_>) = led.unzip();
     if pending.is_empty() {

@@ -19,9 +19,9 @@ pub(super) async fn load<K, V, E>(
 {
     let missing = keys.into_iter().filter(|(pending, _)| pending.is_open());
     let (mut open, mut keys, mut owned_keys) = (Vec::new(), Vec::new(), Vec::new());
-    for (pending, (bytes, owned)) in missing {
+    for (pending, (key, owned)) in missing {
         open.push(pending);
-        keys.push(bytes);
+        keys.push(key);
         owned_keys.push(owned);
     }
     if open.is_empty() {

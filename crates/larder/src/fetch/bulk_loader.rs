@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Makes the value of a key that the loader leaves out.
 pub(super) type MakeAbsent<V> = Arc<dyn Fn() -> V + Send + Sync>;
 
-/// Loaded values by the bytes of their keys.
-pub(super) type LoadedValues<V> = HashMap<Vec<u8>, V>;
+/// Loaded values by their keys.
+pub(super) type LoadedValues<V> = HashMap<KeyBuf, V>;
 
 type Loading<V, E> = Pin<Box<dyn Future<Output = Result<LoadedValues<V>, E>> + Send>>;
 type StartLoad<K, V, E> = dyn Fn(Vec<<K as ToOwned>::Owned>, BulkCx<K, V>) -> Loading<V, E> + Send + Sync;
@@ -35,8 +35,8 @@ where
     {
         let start = move |keys, cx| {
             let loading = loader(keys, cx);
-            let by_bytes = async move { loading.await.map(by_bytes::<K, V>) };
-            Box::pin(by_bytes) as Loading<V, E>
+            let by_key = async move { loading.await.map(by_key::<K, V>) };
+            Box::pin(by_key) as Loading<V, E>
         };
         BulkLoader { start: Box::new(start) }
     }
@@ -52,19 +52,18 @@ where
     }
 }
 
-/// Values by the bytes of their keys.
-pub(super) fn by_bytes<K, V>(values: impl IntoIterator<Item = (K::Owned, V)>) -> LoadedValues<V>
+/// Values by their keys.
+pub(super) fn by_key<K, V>(values: impl IntoIterator<Item = (K::Owned, V)>) -> LoadedValues<V>
 where
     K: CacheKey + ToOwned + ?Sized,
 {
-    let bytes_of = |key: &K::Owned| KeyBuf::of(Borrow::<K>::borrow(key)).as_bytes().to_vec();
-    values.into_iter().map(|(key, value)| (bytes_of(&key), value)).collect()
+    values.into_iter().map(|(key, value)| (KeyBuf::of(Borrow::<K>::borrow(&key)), value)).collect()
 }
 
 /// Adds the values of the keys that the loader has left out, if the call says what they are.
 pub(super) fn with_absent<V>(
     mut values: LoadedValues<V>,
-    keys: impl Iterator<Item = Vec<u8>>,
+    keys: impl Iterator<Item = KeyBuf>,
     absent: Option<&MakeAbsent<V>>,
 ) -> LoadedValues<V> {
     if let Some(make) = absent {

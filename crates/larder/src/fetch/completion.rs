@@ -6,6 +6,7 @@ use super::pending_key::PendingKey;
 use super::waiting::LeftOut;
 use crate::coherence::lease::{StoreCondition, StoreOutcome, StoreRequest};
 use crate::fetch::loader::{BulkCx, LoadOptions, Loaded};
+use crate::key::KeyBuf;
 use crate::node::entry::MemoryEntry;
 use crate::node::fetched::Source;
 use crate::node::sealing::{NewEntry, Sealing};
@@ -75,10 +76,10 @@ where
         }
     }
 
-    /// The same for keys, by their bytes, as far as there are values. The others have none.
+    /// The same for keys, as far as there are values. The others have none.
     pub(super) async fn complete_many<K: ?Sized, E: Send + Sync + 'static>(
         &self,
-        keys: impl Iterator<Item = (PendingKey<V, E>, Vec<u8>)>,
+        keys: impl Iterator<Item = (PendingKey<V, E>, KeyBuf)>,
         mut values: LoadedValues<V>,
         cx: &BulkCx<K, V>,
         started: Instant,

@@ -8,6 +8,7 @@ use crate::coherence::lease::StoreCondition;
 use crate::coherence::leased_lookup::{Purpose, RedisLookup};
 use crate::coherence::reload::Reload;
 use crate::fetch::loader::{BulkCx, LoadCx, LoadFailure};
+use crate::key::KeyBuf;
 use crate::node::entry::{MemoryEntry, Validity};
 use crate::node::fetched::Source;
 use crate::node::lookup::{Candidate, source_in_memory};
@@ -330,7 +331,7 @@ where
     /// The same of the loader of many keys, which are pending.
     pub(super) fn bulk_context<'p, K: ?Sized, E: 'p>(
         &self,
-        keys: impl Iterator<Item = (Vec<u8>, &'p PendingKey<V, E>)>,
+        keys: impl Iterator<Item = (KeyBuf, &'p PendingKey<V, E>)>,
     ) -> BulkCx<K, V> {
         BulkCx::new(keys.map(|(key, pending)| (key, self.context(pending))).collect())
     }

@@ -103,13 +103,12 @@ impl<V> std::fmt::Debug for LoadCx<V> {
 /// The context of a bulk loader: options for all values that it returns, and the context of each key. Cheap to clone.
 pub struct BulkCx<K: ?Sized, V> {
     all: LoadCx<V>,
-    /// By the bytes of the key.
-    keys: Arc<HashMap<Vec<u8>, LoadCx<V>>>,
+    keys: Arc<HashMap<KeyBuf, LoadCx<V>>>,
     _key: PhantomData<fn(&K)>,
 }
 
 impl<K: ?Sized, V> BulkCx<K, V> {
-    pub(crate) fn new(keys: HashMap<Vec<u8>, LoadCx<V>>) -> Self {
+    pub(crate) fn new(keys: HashMap<KeyBuf, LoadCx<V>>) -> Self {
         BulkCx { all: LoadCx::new(None), keys: Arc::new(keys), _key: PhantomData }
     }
 
@@ -134,7 +133,7 @@ impl<K: ?Sized, V> BulkCx<K, V> {
     }
 
     /// The options of one key: its own first, then those of all keys.
-    pub(crate) fn options(&self, key: &[u8]) -> LoadOptions {
+    pub(crate) fn options(&self, key: &KeyBuf) -> LoadOptions {
         let (mut own, all) =
             (self.keys.get(key).map(LoadCx::options).unwrap_or_default(), self.all.options());
         own.tags.extend(all.tags);
@@ -151,7 +150,7 @@ impl<K: CacheKey + ?Sized, V> BulkCx<K, V> {
     /// The context of one key: its stale value, and options for its value, which take precedence over the options for all
     /// keys. It has no effect for a key that the loader was not called for.
     pub fn of(&self, key: &K) -> LoadCx<V> {
-        self.keys.get(KeyBuf::of(key).as_bytes()).cloned().unwrap_or_else(|| LoadCx::new(None))
+        self.keys.get(&KeyBuf::of(key)).cloned().unwrap_or_else(|| LoadCx::new(None))
     }
 }
 

@@ -7,6 +7,7 @@ use super::bulk_loader::{BulkLoader, MakeAbsent};
 use super::load_batch::LoadBatch;
 use super::multi_call::{MissingKey, MultiCall, Round};
 use super::multi_lease::BulkLeased;
+use super::pending_key::PendingKey;
 use super::view_state::ViewState;
 use super::waiting::Call;
 use crate::fetch::loader::BulkCx;
@@ -184,7 +185,7 @@ where
     while call.has_open_keys() {
         let Round { missing, answers, followed } = call.look_up_memory(|key, owned, found| {
             if found.state().is_loaded_ahead() && view.is_due(found, &policy) {
-                due.push(DueKey { key, owned, found: found.clone() });
+                due.push(DueKey { key: key.clone(), owned, found: found.clone() });
             }
         });
         if !due.is_empty() {
@@ -220,6 +221,9 @@ async fn lead<K, V, E>(
 {
     let (mut pending, keys): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
     batch.lookup(&mut pending).await;
+    if !pending.iter().any(PendingKey::is_open) {
+        return;
+    }
     let has_waited = pending.len() == 1;
     let (elsewhere, here): (Vec<_>, Vec<_>) =
         pending.into_iter().zip(keys).partition(|(pending, _)| pending.is_loaded_elsewhere() && !has_waited);

@@ -25,8 +25,8 @@ pub(super) struct MultiCall<K: ToOwned + ?Sized, V, E> {
     /// The keys as they were asked for, duplicates included.
     order: Vec<KeyBuf>,
     /// The keys without an outcome. Sorted, so that the loader gets them in the same order in each run.
-    open: BTreeMap<Vec<u8>, (KeyBuf, K::Owned)>,
-    outcomes: HashMap<Vec<u8>, BulkOutcome<V, E>>,
+    open: BTreeMap<KeyBuf, K::Owned>,
+    outcomes: HashMap<KeyBuf, BulkOutcome<V, E>>,
 }
 
 /// What memory says of the open keys.
@@ -39,8 +39,8 @@ pub(super) struct Round<V, E, O> {
     pub(super) followed: Followed<O>,
 }
 
-/// A key that memory does not have: its load, its bytes, and the key for the loader.
-pub(super) type MissingKey<V, E, O> = (PendingKey<V, E>, (Vec<u8>, O));
+/// A key that memory does not have: its load, and the key, also for the loader.
+pub(super) type MissingKey<V, E, O> = (PendingKey<V, E>, (KeyBuf, O));
 
 /// A key that this caller loads.
 pub(super) struct AwaitedKey<V, E> {
@@ -72,7 +72,7 @@ where
         let order: Vec<KeyBuf> = keys.iter().map(|(key, _)| key.clone()).collect();
         let mut open = BTreeMap::new();
         for (key, owned) in keys {
-            open.entry(key.as_bytes().to_vec()).or_insert((key, owned));
+            open.entry(key).or_insert(owned);
         }
         let outcomes = HashMap::with_capacity(open.len());
         MultiCall { view, call, tags, absent, order, open, outcomes }
@@ -96,21 +96,21 @@ where
     /// Looks up the open keys in memory. Each is then found, missing or followed. `found` is called with those that are found.
     pub(super) fn look_up_memory(
         &mut self,
-        mut found: impl FnMut(KeyBuf, K::Owned, &Fetched<V>),
+        mut found: impl FnMut(&KeyBuf, K::Owned, &Fetched<V>),
     ) -> Round<V, E, K::Owned> {
         let followed = Followed { began: Instant::now(), keys: Vec::new() };
         let mut round = Round { missing: Vec::new(), answers: Vec::new(), followed };
-        for (bytes, (key, owned)) in std::mem::take(&mut self.open) {
+        for (key, owned) in std::mem::take(&mut self.open) {
             match self.view.node().lookup(&self.view.config, &key) {
                 MemoryLookup::Hit(fetched) => {
-                    found(key, owned, &fetched);
-                    self.outcomes.insert(bytes, Ok(Some(fetched)));
+                    found(&key, owned, &fetched);
+                    self.outcomes.insert(key, Ok(Some(fetched)));
                 }
                 MemoryLookup::Follow(waiter) => round.followed.keys.push((key, owned, waiter)),
                 MemoryLookup::Lead { ticket, candidate, .. } => {
                     let redis_key = self.view.redis_key(&key);
                     let (pending, answer) = PendingKey::new(redis_key, ticket, candidate.clone());
-                    round.missing.push((pending, (bytes, owned)));
+                    round.missing.push((pending, (key.clone(), owned)));
                     round.answers.push(AwaitedKey { key, candidate, answer });
                 }
             }
@@ -122,7 +122,7 @@ where
     pub(super) async fn await_answers(&mut self, answers: Vec<AwaitedKey<V, E>>) {
         for AwaitedKey { key, candidate, answer } in answers {
             let answered = answer_or_stale(&self.view, &self.call, &key, candidate, answer).await;
-            self.set_outcome(&key, answered);
+            self.set_outcome(key, answered);
         }
     }
 
@@ -130,32 +130,32 @@ where
     pub(super) async fn follow(&mut self, followed: Followed<K::Owned>) {
         for (key, owned, waiter) in followed.keys {
             match follow(&self.view, &self.call, &key, waiter, followed.began).await {
-                Ok(outcome) => self.set_outcome(&key, outcome),
+                Ok(outcome) => self.set_outcome(key, outcome),
                 // Without a ticket: the next round looks the key up again.
                 Err(_) => self.reopen(key, owned),
             }
         }
     }
 
-    pub(super) fn set_outcome(&mut self, key: &KeyBuf, outcome: BulkOutcome<V, E>) {
-        self.outcomes.insert(key.as_bytes().to_vec(), outcome);
+    pub(super) fn set_outcome(&mut self, key: KeyBuf, outcome: BulkOutcome<V, E>) {
+        self.outcomes.insert(key, outcome);
     }
 
     /// The key has no outcome yet.
     pub(super) fn reopen(&mut self, key: KeyBuf, owned: K::Owned) {
-        self.open.insert(key.as_bytes().to_vec(), (key, owned));
+        self.open.insert(key, owned);
     }
 
     /// The outcome of all keys that have none.
     pub(super) fn fail_rest(&mut self, error: &FetchError<E>) {
         for key in &self.order {
-            self.outcomes.entry(key.as_bytes().to_vec()).or_insert_with(|| Err(error.clone()));
+            self.outcomes.entry(key.clone()).or_insert_with(|| Err(error.clone()));
         }
     }
 
     /// One outcome for each key, in their order.
     pub(super) fn into_outcomes(self) -> Vec<BulkOutcome<V, E>> {
-        let of = |key: &KeyBuf| match &self.outcomes[key.as_bytes()] {
+        let of = |key: &KeyBuf| match &self.outcomes[key] {
             Ok(fetched) => {
                 fetched.iter().for_each(Fetched::note_freshness);
                 Ok(fetched.clone())
@@ -167,7 +167,7 @@ where
 
     /// Takes the open keys.
     pub(super) fn take_open(&mut self) -> Vec<(KeyBuf, K::Owned)> {
-        std::mem::take(&mut self.open).into_values().collect()
+        std::mem::take(&mut self.open).into_iter().collect()
     }
 
     /// Loads while no tier answers: nothing is stored.
@@ -178,18 +178,17 @@ where
         let (keys, missing): (Vec<_>, Vec<_>) = self.take_open().into_iter().unzip();
         let cx = BulkCx::new(HashMap::new());
         match loader.run(missing, cx, self.call.policy.hard_timeout).await {
-            Ok(values) => self.set_unstored(&keys, values),
+            Ok(values) => self.set_unstored(keys, values),
             Err(failure) => self.fail_rest(&fetch_error(failure)),
         }
         self.into_outcomes()
     }
 
     /// The outcomes of keys whose values are stored nowhere.
-    pub(super) fn set_unstored(&mut self, keys: &[KeyBuf], values: LoadedValues<V>) {
-        let bytes = keys.iter().map(|key| key.as_bytes().to_vec());
-        let mut values = with_absent(values, bytes, self.absent.as_ref());
+    pub(super) fn set_unstored(&mut self, keys: Vec<KeyBuf>, values: LoadedValues<V>) {
+        let mut values = with_absent(values, keys.iter().cloned(), self.absent.as_ref());
         for key in keys {
-            let value = values.remove(key.as_bytes());
+            let value = values.remove(&key);
             let fetched = value.map(|value| self.view.node().unstored(value));
             self.set_outcome(key, Ok(fetched));
         }

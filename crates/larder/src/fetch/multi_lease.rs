@@ -1,7 +1,7 @@
 //! A load of many keys by the caller of a fetch.
 
 use super::BulkOutcome;
-use super::bulk_loader::{LoadedValues, by_bytes, with_absent};
+use super::bulk_loader::{LoadedValues, by_key, with_absent};
 use super::held_load::{HeldLoad, give_up};
 use super::load_batch::LoadBatch;
 use super::loader::BulkCx;
@@ -132,10 +132,10 @@ where
         for (pending, mut awaited, owned) in led {
             match awaited.answer.try_recv() {
                 Ok(outcome) => {
-                    self.set_outcome(&awaited.key, outcome);
+                    self.set_outcome(awaited.key, outcome);
                     given_up.push(pending);
                 }
-                Err(_) if !pending.is_open() => self.set_outcome(&awaited.key, Err(FetchError::Dropped)),
+                Err(_) if !pending.is_open() => self.set_outcome(awaited.key, Err(FetchError::Dropped)),
                 Err(_) if loads_here && pending.is_loaded_elsewhere() => {
                     self.reopen(awaited.key, owned);
                     given_up.push(pending);
@@ -220,8 +220,8 @@ where
             answers.push(awaited);
             keys.push(owned);
         }
-        let bytes = answers.iter().map(|awaited: &AwaitedKey<V, E>| awaited.key.as_bytes().to_vec());
-        let cx = batch.bulk_context(bytes.zip(&pending));
+        let led = answers.iter().map(|awaited: &AwaitedKey<V, E>| awaited.key.clone());
+        let cx = batch.bulk_context(led.zip(&pending));
         let held = HeldKeys { load: HeldLoad::new(batch, pending), answers, followed };
         BulkLease { call, keys, cx, held: Some(held), started: Instant::now() }
     }
@@ -252,14 +252,14 @@ where
     /// As [`Fetch::lease`](crate::Fetch::lease), if the cache has Redis.
     pub async fn complete(self, values: impl IntoIterator<Item = (K::Owned, V)>) -> BulkLeased<K, V, E> {
         let tasks = self.call.view.node().tasks.clone();
-        tasks.within(self.complete_with(by_bytes::<K, V>(values))).await
+        tasks.within(self.complete_with(by_key::<K, V>(values))).await
     }
 
     async fn complete_with(self, values: LoadedValues<V>) -> BulkLeased<K, V, E> {
         let BulkLease { mut call, keys, cx, held, started } = self;
         let keys: Vec<_> = keys.iter().map(|key| KeyBuf::of(Borrow::<K>::borrow(key))).collect();
         let Some(mut held) = held else {
-            call.set_unstored(&keys, values);
+            call.set_unstored(keys, values);
             return BulkLeased::Done(call.into_outcomes());
         };
         if held.load.is_inherited() {
@@ -267,14 +267,13 @@ where
         }
         let Some(pending) = held.load.end() else {
             // The hard timeout was over: nobody else gets these values.
-            call.set_unstored(&keys, values);
+            call.set_unstored(keys, values);
             return call.next_round(held.followed).await;
         };
-        let bytes: Vec<_> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-        let values = with_absent(values, bytes.iter().cloned(), call.absent.as_ref());
+        let values = with_absent(values, keys.iter().cloned(), call.absent.as_ref());
         let batch = held.load.batch().clone();
         let ending =
-            async move { batch.complete_many(pending.into_iter().zip(bytes), values, &cx, started).await };
+            async move { batch.complete_many(pending.into_iter().zip(keys), values, &cx, started).await };
         held.load.finish(ending).await;
         call.take_answers(held.answers);
         call.next_round(held.followed).await
@@ -319,7 +318,7 @@ where
     /// The outcomes of an ended load.
     fn take_answers(&mut self, answers: Vec<AwaitedKey<V, E>>) {
         for AwaitedKey { key, mut answer, .. } in answers {
-            self.set_outcome(&key, answer.try_recv().unwrap_or(Err(FetchError::Dropped)));
+            self.set_outcome(key, answer.try_recv().unwrap_or(Err(FetchError::Dropped)));
         }
     }
 

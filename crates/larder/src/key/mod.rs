@@ -5,6 +5,9 @@ mod memory;
 
 pub(crate) use memory::{MemoryKey, MemoryKeyRef};
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
 /// A type that can be the key of a [`crate::View`].
 ///
 /// Two keys are the same entry if they write the same bytes. Implemented for strings, byte strings, integers, `bool`,
@@ -23,7 +26,7 @@ pub trait CacheKey {
 /// The longest key without an allocation. With it a [`KeyBuf`] is one cache line.
 const INLINE_BYTES: usize = 39;
 
-/// The bytes of a key. A short key needs no allocation.
+/// The bytes of a key. A short key needs no allocation. Compared and hashed by its bytes.
 #[derive(Clone, Debug)]
 pub struct KeyBuf {
     inline: [u8; INLINE_BYTES],
@@ -68,6 +71,32 @@ impl KeyBuf {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         if self.spilled.is_empty() { &self.inline[..usize::from(self.len)] } else { &self.spilled }
+    }
+}
+
+impl PartialEq for KeyBuf {
+    fn eq(&self, other: &KeyBuf) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for KeyBuf {}
+
+impl PartialOrd for KeyBuf {
+    fn partial_cmp(&self, other: &KeyBuf) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for KeyBuf {
+    fn cmp(&self, other: &KeyBuf) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for KeyBuf {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
@@ -196,6 +225,7 @@ impl<const N: usize> CacheKey for [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hash::BuildHasher;
 
     fn text(key: &(impl CacheKey + ?Sized)) -> String {
         String::from_utf8(KeyBuf::of(key).as_bytes().to_vec()).expect("readable keys")
@@ -229,6 +259,19 @@ mod tests {
             let mut key = KeyBuf::of(&head[..]);
             key.push(tail.as_bytes());
             assert_eq!(key.as_bytes(), [head.as_bytes(), tail.as_bytes()].concat());
+        }
+    }
+
+    #[test]
+    fn keys_are_compared_by_their_bytes_however_they_were_pushed() {
+        let hasher = std::hash::RandomState::new();
+        for len in 0..2 * INLINE_BYTES {
+            let (head, whole) = ("x".repeat(len), "x".repeat(len + 3));
+            let mut key = KeyBuf::of(&head[..]);
+            assert!(key < KeyBuf::of(&whole[..]) && KeyBuf::of("y") > key, "{len} bytes");
+            key.push(b"xxx");
+            assert_eq!(key, KeyBuf::of(&whole[..]));
+            assert_eq!(hasher.hash_one(&key), hasher.hash_one(KeyBuf::of(&whole[..])));
         }
     }
 }

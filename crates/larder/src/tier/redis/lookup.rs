@@ -80,8 +80,13 @@ impl RedisTier {
             return Ok(None);
         }
         let mut pipeline = Pipeline::with_capacity(keys.len() + 1);
+        // The words of the command and its TTL have no more bytes.
+        const REST_BYTES: usize = 32;
         for (key, lease) in keys.iter().zip(leases) {
-            pipeline.cmd("SET").arg(key).arg(lease).arg("PX").arg(px(ttl)).arg("NX").arg("GET");
+            // Sized at once: it is built for each key of a call.
+            let mut command = Cmd::with_capacity(7, key.len() + lease.len() + REST_BYTES);
+            command.arg("SET").arg(key).arg(lease).arg("PX").arg(px(ttl)).arg("NX").arg("GET");
+            pipeline.add_command(command);
         }
         ledger.inspect(|query| ledger::read(&mut pipeline, query));
         let mut stored = self.servers.send(lane, Sent::Once, &pipeline).await?;
