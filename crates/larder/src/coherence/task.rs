@@ -136,6 +136,7 @@ impl Coordinator {
             tracking: self.options.foreign_writers.then(|| keyspace.prefix()),
             ledger: keyspace.ledger.clone(),
             marker: keyspace.marker.clone(),
+            max_lag: self.node.trust.max_lag(),
         }
     }
 

@@ -108,7 +108,7 @@ impl Keyspace {
 
     /// Whether this is no key of an entry, but one of the cache's own.
     pub(crate) fn is_own(&self, redis_key: &[u8]) -> bool {
-        let prefixes = [&self.marker, &self.reloads];
+        let prefixes = [&self.marker, &self.reloads, &self.channel];
         redis_key == self.ledger || prefixes.iter().any(|prefix| redis_key.starts_with(prefix))
     }
 }

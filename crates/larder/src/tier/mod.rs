@@ -511,6 +511,8 @@ pub struct SubscribeOptions {
     pub marker: Vec<u8>,
     /// With `Some`, also every write to a key with this prefix.
     pub tracking: Option<Vec<u8>>,
+    /// How long after a heartbeat that confirms the server it may be read, if somebody must confirm it.
+    pub max_lag: Duration,
 }
 
 impl SubscribeOptions {
@@ -527,7 +529,7 @@ pub enum TierError {
     /// There is no reply: the server cannot be reached, or took too long. The request may have been executed.
     #[error("{0}")]
     NoReply(String),
-    /// One of several servers gives no reply; the others may. The request may have been executed.
+    /// One of several servers gives no reply, or too few replicas do; the others may. The request may have been executed.
     #[error("{0}")]
     PartLost(String),
     /// The connection was closed before the reply. The request may have been executed. The next request opens another

@@ -31,6 +31,7 @@ mod redis;
 mod redis_down;
 mod refresh;
 mod reloads;
+mod replicas;
 mod runtime;
 mod sentinel;
 mod shared;

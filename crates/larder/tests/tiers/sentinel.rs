@@ -81,7 +81,7 @@ async fn nothing_is_proved_without_a_majority_of_sentinels() {
     let is_meant = problem.starts_with("sentinels that confirm the primary: ")
         && problem.ends_with("; the fence needs 2");
     assert!(is_meant, "{problem}");
-    assert_eq!(view.read("k").await.as_deref(), Some(&1), "compared with Redis");
+    assert_eq!(view.read("k").await.as_deref(), Some(&1), "within `disconnected`");
     assert!(open.coherence().memory_trusted, "this one asks nobody");
     view.delete("k").await.queued();
     sentinels.pause(0);
@@ -119,6 +119,36 @@ async fn former_primary_that_goes_on_is_left() {
     follows(&fenced, sentinels.primary()).await;
     view.delete("k").await.everywhere();
     assert_eq!(sentinels.primary().command("EXISTS test:n:k"), ":0\r\n", "deleted at the next primary");
+}
+
+/// A primary that was cut off from the sentinels together with this node.
+#[tokio::test]
+async fn former_primary_is_not_read_by_a_node_without_sentinels() {
+    let Some(mut sentinels) = Sentinels::start_with("user app on >two ~* &* +@all\n") else { return };
+    for server in sentinels.servers() {
+        assert_eq!(server.command("ACL SETUSER app on >secret ~* &* +@all"), "+OK\r\n");
+    }
+    let with_user = sentinels.url().replace("//", "//app:secret@");
+    let cut_off = node_with(format!("{with_user}?sentinel_user=app&sentinel_pass=two"), |options| {
+        options.max_lag(Duration::from_millis(400)).disconnected(Duration::ZERO).redis_connections(1)
+    });
+    let other = behind(with_user);
+    let (view, elsewhere): (View<str, u32>, View<str, u32>) = (cut_off.view("n"), other.view("n"));
+    view.write("k", 1).await.everywhere();
+    assert_eq!(cached(&elsewhere, "k").await, 1);
+    // Without sentinels no connection is opened: this opens the one of lookups.
+    assert_eq!(view.read("other").await.as_deref(), None);
+    let before = sentinels.primary().socket();
+    for sentinel in 0..3 {
+        assert_eq!(sentinels.ask(sentinel, "ACL DELUSER app"), ":1\r\n");
+    }
+    // The sentinels, which are this user, find it down, and cannot make it a replica.
+    sentinels.primary().command("ACL SETUSER default -ping -slaveof -replicaof");
+    eventually("there is another primary", async || sentinels.primary().socket() != before).await;
+    follows(&other, sentinels.primary()).await;
+    elsewhere.delete("k").await.everywhere();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(view.read("k").await.as_deref(), None, "the former primary has it, and answers");
 }
 
 #[tokio::test]
@@ -188,7 +218,7 @@ async fn quorum_below_a_majority_confirms_nothing_and_the_log_says_so() {
     let view: View<str, u32> = cache.view("n");
     assert_eq!(fetched(&view, "k", 1).await, 1);
     let reason = "the quorum of the sentinels is 1; the fence needs 2, a majority: \
-                  memory is never trusted, and no invalidation is confirmed";
+                  the server is not read, and no invalidation is confirmed";
     let is_about_it = |line: &String| line.contains(reason);
     let count = || warnings.0.lock().expect("no panic").iter().filter(|line| is_about_it(line)).count();
     view.delete("k").await.queued();

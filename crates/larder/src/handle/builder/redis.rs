@@ -65,9 +65,20 @@ impl Builder {
 
     /// Whether a majority of the sentinels must confirm, with each heartbeat and each invalidation, that the server is the
     /// primary: a former primary that was cut off together with this node confirms them too. The quorum of the sentinels
-    /// must be a majority of them. Costs an invalidation one more round trip. Default: true.
+    /// must be a majority of them. While none does, the server counts as lost. Costs an invalidation one more round trip.
+    /// Default: true.
     pub fn sentinel_fence(mut self, fence: bool) -> Self {
         self.redis.sentinel_fence = fence;
+        self
+    }
+
+    /// How many replicas must acknowledge each heartbeat, each invalidation and each write: 0 to 100. A primary that a service has
+    /// replaced by one of its replicas may go on and answer. It has lost that replica, so with the number of all replicas it
+    /// misleads no node. While one of them is missing, the server counts as lost: memory is served within
+    /// [`Builder::disconnected`], and invalidations are queued. Costs an invalidation one more round trip, and one from the
+    /// primary to its replicas. Default: 0.
+    pub fn replica_fence(mut self, replicas: u32) -> Self {
+        self.redis.replica_fence = replicas;
         self
     }
 
@@ -149,6 +160,7 @@ pub(super) fn check(options: &RedisOptions) -> Result<(), BuildError> {
     }
     check_time("redis_keepalive", options.keepalive)?;
     check_number("redis_connections", options.connections as u64)?;
+    check_number("replica_fence", options.replica_fence.into())?;
     if options.credentials.lacks_password() {
         return Err(missing("redis_password", "given, or redis_password_file, since redis_user is set"));
     }

@@ -7,6 +7,7 @@ use super::credentials::CredentialsSource;
 use super::exchange::{hello_field, send};
 use super::identity::Identity;
 use super::network::{self, Network};
+use super::replicas::ReplicaFence;
 use super::sentinel::{self, Place, Sentinels, Unconfirmed};
 use super::values::text;
 use crate::tier::redis::RedisOptions;
@@ -30,6 +31,8 @@ pub(super) struct Address {
     info: ConnectionInfo,
     /// Those that know where the server is.
     sentinels: Option<Sentinels>,
+    /// The replicas that must acknowledge what it executes.
+    pub(super) replica_fence: Option<ReplicaFence>,
     #[cfg(feature = "tls")]
     names: super::tls::OtherNames,
     expected: Mode,
@@ -39,6 +42,8 @@ pub(super) struct Address {
     connect_timeout: Duration,
     /// The accepted server.
     accepted: Mutex<Option<ServerId>>,
+    /// The server that was confirmed last, and until when it may be read.
+    confirmed: Mutex<Option<(ServerId, Instant)>>,
     /// Advances when the server is no longer a primary: older connections are opened again, and refused.
     demotions: AtomicU32,
 }
@@ -96,6 +101,7 @@ impl Address {
         Ok(Address {
             info: with_certificates(info, options)?,
             sentinels,
+            replica_fence: ReplicaFence::new(options),
             #[cfg(feature = "tls")]
             names: super::tls::OtherNames::default(),
             expected,
@@ -104,6 +110,7 @@ impl Address {
             timeout: options.timeout,
             connect_timeout: options.connect_timeout.unwrap_or(options.timeout),
             accepted: Mutex::new(None),
+            confirmed: Mutex::new(None),
             demotions: AtomicU32::new(0),
         })
     }
@@ -178,6 +185,35 @@ impl Address {
             sentinels.reached(&server, place);
         }
         Ok((Open { connection, identity, server, client_id, demotions, closed: Arc::default() }, role))
+    }
+
+    /// Those who must confirm the server have done so: it may be read until then.
+    pub(super) fn confirmed(&self, server: &ServerId, until: Instant) {
+        if self.has_fence() {
+            *self.confirmed.lock() = Some((server.clone(), until));
+        }
+    }
+
+    /// # Errors
+    /// If the accepted server must be confirmed, and was not lately: another one may have taken its place.
+    pub(super) fn check_confirmed(&self) -> Result<(), TierError> {
+        if !self.has_fence() {
+            return Ok(());
+        }
+        let accepted = self.accepted();
+        let is_confirmed = self
+            .confirmed
+            .lock()
+            .as_ref()
+            .is_some_and(|(server, until)| accepted.as_ref() == Some(server) && Instant::now() <= *until);
+        match is_confirmed {
+            true => Ok(()),
+            false => Err(TierError::NoReply("nobody confirms that the server is the primary".into())),
+        }
+    }
+
+    fn has_fence(&self) -> bool {
+        self.replica_fence.is_some() || self.sentinels.as_ref().is_some_and(|sentinels| sentinels.has_fence)
     }
 
     /// Returns once a majority of the sentinels has confirmed, `since` or later, that this server is the primary. At once if

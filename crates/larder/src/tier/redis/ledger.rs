@@ -125,7 +125,7 @@ impl RedisTier {
     async fn server_micros(&self, key: &[u8]) -> Result<u64, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("TIME");
-        let answers = self.servers.send(Lane::Read(key), Sent::Repeatably, &pipeline).await;
+        let answers = self.servers.send(Lane::Ask(key), Sent::Repeatably, &pipeline).await;
         time_micros(answers?.pop().unwrap_or_default())
     }
 }

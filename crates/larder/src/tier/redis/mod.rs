@@ -16,6 +16,7 @@ mod address;
 mod batches;
 mod cluster;
 mod compare_and_set;
+mod confirmer;
 mod connect;
 mod credentials;
 mod exchange;
@@ -25,6 +26,7 @@ mod lookup;
 mod mutate;
 pub(crate) mod network;
 mod pulse;
+mod replicas;
 mod requirements;
 mod scan;
 mod scripts;
@@ -81,6 +83,8 @@ pub(crate) struct RedisOptions {
     pub(crate) credentials: CredentialsSource,
     /// Whether a majority of the sentinels must confirm the primary.
     pub(crate) sentinel_fence: bool,
+    /// How many replicas must acknowledge heartbeats and mutations.
+    pub(crate) replica_fence: u32,
     /// In place of that of the machine.
     pub(crate) network: Option<Arc<dyn Network>>,
     #[cfg(feature = "tls")]
@@ -96,6 +100,7 @@ impl Default for RedisOptions {
             connections: CONNECTIONS,
             credentials: CredentialsSource::default(),
             sentinel_fence: true,
+            replica_fence: 0,
             network: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -115,7 +120,7 @@ impl RedisTier {
     pub(crate) fn new(url: &str, options: &RedisOptions) -> Result<Self, String> {
         let one = |info, sentinels| {
             let address = Address::new(info, sentinels, Mode::Single, options)?;
-            Ok::<_, String>(Servers::One(Server::new(address, options.connections)))
+            Ok::<_, String>(Servers::One(Server::new(address, options)))
         };
         let target = url::parse(url)?;
         let database = target.database();

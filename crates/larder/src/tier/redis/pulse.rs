@@ -1,6 +1,7 @@
 //! Heartbeats: what a node asks about the server again and again, in one round trip.
 
 use super::exchange::hello_field;
+use super::replicas::Acknowledged;
 use super::values::{checked, stamp, text, time_micros};
 use crate::tier::{Pulse, ServerTime, TierError};
 use redis::{Pipeline, Value};
@@ -24,9 +25,15 @@ pub(super) enum MarkerRequest {
 }
 
 /// The commands of a heartbeat. Every user may send HELLO, and its reply has the role of the server. The clock of the ledger
-/// is read if the server has its key. The last one asks for the history of the server, if that may be another one.
-pub(super) fn pipeline(ledger: Option<&[u8]>, marker: &MarkerRequest, asks_for_history: bool) -> Pipeline {
-    let mut pipeline = Pipeline::with_capacity(5);
+/// is read if the server has its key. The last ones ask for the history of the server, if that may be another one, and wait for
+/// replicas, if they must acknowledge a write.
+pub(super) fn pipeline(
+    ledger: Option<&[u8]>,
+    marker: &MarkerRequest,
+    asks_for_history: bool,
+    acknowledged: Option<&Acknowledged>,
+) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(7);
     pipeline.cmd("HELLO").cmd("TIME");
     match marker {
         MarkerRequest::Nothing => {}
@@ -39,6 +46,7 @@ pub(super) fn pipeline(ledger: Option<&[u8]>, marker: &MarkerRequest, asks_for_h
     if asks_for_history {
         pipeline.cmd("INFO").arg("replication");
     }
+    acknowledged.inspect(|write| write.add_to(&mut pipeline));
     pipeline
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Sentinels {
     /// Which one is asked first: the one that has answered last.
     first: AtomicUsize,
     timeout: Duration,
-    has_fence: bool,
+    pub(super) has_fence: bool,
     /// Where servers were reached.
     reached: Mutex<HashMap<ServerId, Place>>,
     /// Whether it was told that their quorum is too low.
@@ -208,7 +208,7 @@ impl Sentinels {
             let reason =
                 format!("the quorum of the sentinels is {quorum}; the fence needs {majority}, a majority");
             if !self.warned.swap(true, Ordering::Relaxed) {
-                tracing::warn!("{reason}: memory is never trusted, and no invalidation is confirmed");
+                tracing::warn!("{reason}: the server is not read, and no invalidation is confirmed");
             }
             return reason;
         }

@@ -1,6 +1,7 @@
 //! Where requests go: to the one server, or to the servers of a cluster that own their keys.
 
 use super::cluster::{Cluster, Reached};
+use super::replicas::confirmation_key;
 use super::server::{Lane, Sent, Server};
 use super::subscribe::subscribe;
 use super::values::{int, time_micros};
@@ -44,7 +45,7 @@ impl Servers {
                 pipeline.cmd("PUBLISH").arg(&announcement.channel).arg(&announcement.message);
                 let mut answers = server.send(lane, sent, &pipeline).await?;
                 int(answers.pop().unwrap_or_default())?;
-                server.address.confirm_accepted().await?;
+                server.confirm(|| confirmation_key(&announcement.channel)).await?;
                 Ok(answers)
             }
             Servers::Cluster(cluster) => cluster.send_announced(lane, sent, &pipeline, announcement).await,
@@ -75,7 +76,7 @@ impl Servers {
         match self {
             Servers::One(server) => {
                 let answers = send_script(server, lane, |by_text| build(by_text, channel)).await?;
-                server.address.confirm_accepted().await?;
+                server.confirm(|| confirmation_key(channel)).await?;
                 Ok((answers, Reached::default()))
             }
             Servers::Cluster(cluster) => {
@@ -103,7 +104,7 @@ impl Servers {
             Servers::One(server) => {
                 let mut pipeline = Pipeline::with_capacity(1);
                 pipeline.cmd("TIME");
-                let mut answers = server.send(Lane::Read(&[]), Sent::Repeatably, &pipeline).await?;
+                let mut answers = server.send(Lane::Ask(&[]), Sent::Repeatably, &pipeline).await?;
                 time_micros(answers.pop().unwrap_or_default()).map(ServerTime::from)
             }
             Servers::Cluster(cluster) => cluster.time().await,

@@ -4,6 +4,7 @@ use super::address::{Address, Open};
 use super::exchange::send;
 use super::identity::Identity;
 use super::pulse::{self, MarkerRequest};
+use super::replicas::{Acknowledged, confirmation_key};
 use super::requirements;
 use super::values::{info_field, text};
 use crate::tier::{
@@ -88,7 +89,8 @@ impl Subscription for ServerSubscription {
             Marker::Read(former) => MarkerRequest::Read(self.options.marker_of(former)),
             Marker::Store(time) => MarkerRequest::Store(self.options.marker_of(&self.open.server), time),
         };
-        Box::pin(self.pulse(Some(&self.options.ledger), marker))
+        let key = || Some(confirmation_key(&self.options.announcement.channel));
+        Box::pin(self.pulse(Some(&self.options.ledger), marker, self.acknowledged(key)))
     }
 }
 
@@ -97,19 +99,27 @@ impl ServerSubscription {
         &self.open.identity
     }
 
+    /// The write to this key that replicas must acknowledge, if they must.
+    pub(super) fn acknowledged(&self, key: impl FnOnce() -> Option<Vec<u8>>) -> Option<Acknowledged> {
+        let fence = self.address.replica_fence?;
+        key().map(|key| Acknowledged { fence, key })
+    }
+
     /// Sends a heartbeat, which reads the clock of the ledger if the server has that.
     pub(super) async fn pulse(
         &self,
         ledger: Option<&[u8]>,
         marker: MarkerRequest,
+        acknowledged: Option<Acknowledged>,
     ) -> Result<Pulse, TierError> {
         let mut connection = self.open.connection.clone();
         let (sent, server) = (Instant::now(), &self.open.server);
         let was_silent = sent.duration_since(*self.replied.lock()) >= SILENCE;
-        let heartbeat = pulse::pipeline(ledger, &marker, was_silent);
+        let heartbeat = pulse::pipeline(ledger, &marker, was_silent, acknowledged.as_ref());
         let (replies, confirmed) =
             tokio::join!(send(&mut connection, &heartbeat), self.address.confirm(server, sent));
         let mut replies = replies?;
+        let acknowledged = acknowledged.map_or(Ok(()), |write| write.check(&mut replies));
         if was_silent && !self.open.identity.has_history(replies.pop().unwrap_or_default()) {
             self.address.demoted();
         }
@@ -118,9 +128,13 @@ impl ServerSubscription {
             return Err(TierError::NoReply("another server is the primary".into()));
         }
         *self.replied.lock() = sent;
-        if let Err(reason) = confirmed {
-            tracing::debug!(%reason, "a heartbeat proves nothing");
-            pulse.doubt = Some(reason.to_string());
+        match confirmed.and(acknowledged) {
+            Ok(()) if pulse.doubt.is_none() => self.address.confirmed(server, sent + self.options.max_lag),
+            Ok(()) => {}
+            Err(reason) => {
+                tracing::debug!(%reason, "a heartbeat proves nothing");
+                pulse.doubt = Some(reason.to_string());
+            }
         }
         Ok(pulse)
     }

@@ -55,7 +55,7 @@ pub(super) enum TlsFile {
 }
 
 /// All of them, in the order of the page `docs/options.md`.
-static OPTIONS: [BuilderOption; 32] = [
+static OPTIONS: [BuilderOption; 33] = [
     row("ttl", None, "1 ms to 8,900 years", Set::Time(MS..=MAX_TTL, Builder::ttl)),
     row(
         "negative_ttl",
@@ -117,6 +117,12 @@ static OPTIONS: [BuilderOption; 32] = [
     row("redis_certificate", None, "", Set::Pem(TlsFile::Certificate)),
     row("redis_key", None, "", Set::Pem(TlsFile::Key)),
     row("sentinel_fence", Some("true"), "", Set::Switch(Builder::sentinel_fence)),
+    row(
+        "replica_fence",
+        Some("0"),
+        "0 to 100",
+        Set::Count(0..=100, |builder, replicas| builder.replica_fence(replicas as u32)),
+    ),
     row(
         "max_lag",
         Some("1s"),

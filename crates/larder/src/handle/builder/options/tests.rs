@@ -51,7 +51,7 @@ fn set(name: &str, text: &str) -> Builder {
 type Call = fn(Builder) -> Builder;
 
 /// Each option with a text that is not its default, and the call that does the same.
-const CALLS: [(&str, &str, Call); 26] = [
+const CALLS: [(&str, &str, Call); 27] = [
     ("ttl", "5m", |builder| builder.ttl(5 * MINUTE)),
     ("negative_ttl", "30s", |builder| builder.policy(Policy::new().negative_ttl(30 * SECOND))),
     ("grace", "1.5h", |builder| builder.policy(Policy::new().grace(90 * MINUTE))),
@@ -67,6 +67,7 @@ const CALLS: [(&str, &str, Call); 26] = [
     ("redis_keepalive", "1h", |builder| builder.redis_keepalive(60 * MINUTE)),
     ("redis_connections", "1", |builder| builder.redis_connections(1)),
     ("sentinel_fence", "no", |builder| builder.sentinel_fence(false)),
+    ("replica_fence", "2", |builder| builder.replica_fence(2)),
     ("max_lag", "200ms", |builder| builder.max_lag(200 * MS)),
     ("disconnected", "0", |builder| builder.disconnected(Duration::ZERO)),
     ("prefer", "availability", |builder| builder.prefer(Prefer::Availability)),

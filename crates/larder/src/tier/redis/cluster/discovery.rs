@@ -144,7 +144,7 @@ impl Cluster {
 async fn ask_member(member: &Member) -> Result<View, TierError> {
     let mut pipeline = Pipeline::with_capacity(2);
     view::ask(&mut pipeline);
-    let answers = member.send(Lane::Read(member.id.as_bytes()), Sent::Repeatably, &pipeline).await?;
+    let answers = member.send(Lane::Ask(member.id.as_bytes()), Sent::Repeatably, &pipeline).await?;
     parse(answers, &member.place.0)
 }
 

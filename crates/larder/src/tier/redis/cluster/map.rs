@@ -1,8 +1,9 @@
 //! The map of a cluster: which server owns each slot, as far as its servers have told.
 
 use super::member::Member;
-use super::slots::{SLOTS, SlotSet};
+use super::slots::{SLOTS, SlotSet, hash_tag, slot_of, tag_of};
 use super::view::{NodeId, View};
+use crate::tier::redis::replicas::confirmation_key;
 use crate::tier::redis::sentinel::Place;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -120,6 +121,20 @@ impl SlotMap {
     pub(super) fn slots_of(&self, member: &Arc<Member>) -> usize {
         let index = self.owners.iter().position(|owner| Arc::ptr_eq(owner, member));
         index.map_or(0, |index| self.counts[index])
+    }
+
+    /// The key whose write the replicas of a server acknowledge, in a slot of its own, best one that does not move. `None` if
+    /// it owns none: then it has taken no other's place, and no other has taken its own.
+    pub(super) fn confirmation_key(&self, member: &Arc<Member>, channel: &[u8]) -> Option<Vec<u8>> {
+        let owns = |slot: &u16| self.owner(*slot).is_some_and(|owner| Arc::ptr_eq(owner, member));
+        let key = confirmation_key(channel);
+        if hash_tag(channel).is_some() {
+            // The namespace has one slot.
+            return Some(key).filter(|key| owns(&slot_of(key)));
+        }
+        let steady = (0..SLOTS as u16).find(|slot| owns(slot) && !self.moving.contains(*slot));
+        let slot = steady.or_else(|| (0..SLOTS as u16).find(owns))?;
+        Some([&key[..], b"{", tag_of(slot).as_bytes(), b"}"].concat())
     }
 
     /// The primary at a place.

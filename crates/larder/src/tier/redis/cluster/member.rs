@@ -89,8 +89,10 @@ impl Member {
         if !self.breaker.allows() {
             return Err(TierError::PartLost(format!("{host}:{port} gave no reply just now")));
         }
-        let answers = self.server.send(lane, sent, pipeline).await;
-        match answers {
+        // Whether it replies is another question.
+        let readable = self.server.check_readable(lane);
+        readable.map_err(|error| TierError::PartLost(format!("{host}:{port}: {error}")))?;
+        match self.server.send(lane, sent, pipeline).await {
             Err(TierError::NoReply(reason)) => {
                 self.breaker.failed();
                 Err(TierError::PartLost(format!("{host}:{port}: {reason}")))
@@ -147,8 +149,9 @@ impl Member {
         use redis::IntoConnectionInfo;
 
         let info = "redis://h".into_connection_info().expect("valid");
-        let address = Address::new(info, None, Mode::Member, &RedisOptions::default()).expect("valid");
-        Member::new(id.to_owned(), (id.to_owned(), 6379), Server::new(address, 1))
+        let options = RedisOptions::default();
+        let address = Address::new(info, None, Mode::Member, &options).expect("valid");
+        Member::new(id.to_owned(), (id.to_owned(), 6379), Server::new(address, &options))
     }
 }
 

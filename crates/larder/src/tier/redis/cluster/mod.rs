@@ -117,7 +117,7 @@ impl Cluster {
             let info = self.seeds[0].clone();
             let addr = sentinel::at(info.addr(), place.clone());
             let address = self.address(info.set_addr(addr)).expect("as valid as that of the seed");
-            let server = Server::new(address, self.options.connections);
+            let server = Server::new(address, &self.options);
             Arc::new(Member::new(id.clone(), place.clone(), server))
         };
         known.or_insert_with(new).clone()

@@ -24,6 +24,8 @@ pub(in crate::tier::redis) struct Reached {
     announced: Vec<Arc<Member>>,
     /// Those that have redirected it: other nodes may still take them for the owners.
     redirected: Vec<Arc<Member>>,
+    /// Those that have executed some of it, or have announced it where there is nothing to execute.
+    executed: Vec<Arc<Member>>,
 }
 
 /// Where a command goes.
@@ -61,9 +63,11 @@ impl Cluster {
         if pipeline.is_empty() {
             // It is about all servers.
             reached.redirected = self.owners(&self.map());
+            reached.executed = reached.redirected.clone();
         }
         let answers = self.route(lane, sent, pipeline, Some(announcement), &mut reached).await?;
         self.announce_elsewhere(&reached, announcement).await?;
+        self.confirm(&reached, &announcement.channel).await?;
         Ok(answers)
     }
 
@@ -85,6 +89,8 @@ impl Cluster {
             match self.next_way(&way, &answers, started).await? {
                 None => {
                     reached.announced.push(way.member.clone());
+                    reached.executed.push(way.member.clone());
+                    self.confirm(&reached, channel).await?;
                     if !reached.redirected.is_empty() {
                         self.settle(vec![lane.key()]);
                     }
@@ -136,10 +142,13 @@ impl Cluster {
                         continue;
                     }
                 };
-                let mut is_redirected = false;
+                let (mut is_redirected, mut has_executed) = (false, false);
                 for (position, answer) in part.commands.iter().zip(reply) {
                     match self.next_way(&part.way, std::slice::from_ref(&answer), started).await {
-                        Ok(None) => answers[*position] = answer,
+                        Ok(None) => {
+                            answers[*position] = answer;
+                            has_executed = true;
+                        }
                         Ok(Some(way)) => {
                             is_redirected = true;
                             redirected_keys.extend(key_of(commands[*position]));
@@ -151,6 +160,7 @@ impl Cluster {
                 if announced(part).is_some() {
                     let list = if is_redirected { &mut reached.redirected } else { &mut reached.announced };
                     list.push(part.way.member.clone());
+                    reached.executed.extend(has_executed.then(|| part.way.member.clone()));
                 }
             }
             if matches!(lane, Lane::Write(_)) {
@@ -296,6 +306,20 @@ impl Cluster {
         if let Some((_, handler)) = listening {
             handler.handle(Push::KeysWritten(redirected));
         }
+    }
+
+    /// Returns once the servers that have executed a mutation are confirmed, at once if nobody must confirm them.
+    async fn confirm(&self, reached: &Reached, channel: &[u8]) -> Result<(), TierError> {
+        if self.options.replica_fence == 0 {
+            return Ok(());
+        }
+        let map = self.map();
+        let confirmed =
+            reached.executed.iter().map(async |member| match map.confirmation_key(member, channel) {
+                Some(key) => member.server.confirm(|| key).await,
+                None => Ok(()),
+            });
+        join_all(confirmed).await.into_iter().collect()
     }
 
     /// Announces where other nodes may listen for what was executed elsewhere: at those that have redirected it, and at all

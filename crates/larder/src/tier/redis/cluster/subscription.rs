@@ -104,7 +104,7 @@ impl Cluster {
         let times = join_all(members.map(async |member| {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("TIME");
-            let mut answers = member.send(Lane::Read(&[]), Sent::Repeatably, &pipeline).await?;
+            let mut answers = member.send(Lane::Ask(&[]), Sent::Repeatably, &pipeline).await?;
             time_micros(answers.pop().unwrap_or_default()).map(ServerTime::from)
         }))
         .await;
@@ -141,13 +141,15 @@ impl ClusterSubscription {
             let has_ledger = ledger_owner.is_some_and(|owner| Arc::ptr_eq(owner, &listened.member));
             let ledger = has_ledger.then_some(&self.options.ledger[..]);
             let sent = Instant::now();
-            let mut pulse = part.pulse(ledger, markers[0].clone()).await?;
+            let channel = &self.options.announcement.channel;
+            let acknowledged = || part.acknowledged(|| map.confirmation_key(&listened.member, channel));
+            let mut pulse = part.pulse(ledger, markers[0].clone(), acknowledged()).await?;
             if pulse.doubt.is_none() {
                 listened.member.record_proof(sent);
             }
             for marker in &markers[1..] {
                 // Several servers are gone: the oldest copy counts.
-                let other = part.pulse(None, marker.clone()).await?;
+                let other = part.pulse(None, marker.clone(), acknowledged()).await?;
                 pulse.marker = pulse.marker.zip(other.marker).map(|(one, other)| one.min(other));
             }
             Ok(pulse)
@@ -241,7 +243,7 @@ impl ClusterSubscription {
     async fn ledger_clock(&self) -> Result<Option<u64>, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("ZSCORE").arg(&self.options.ledger).arg("clock");
-        let lane = Lane::Read(&self.options.ledger);
+        let lane = Lane::Ask(&self.options.ledger);
         let mut answers = self.cluster.send(lane, Sent::Repeatably, &pipeline).await?;
         Ok(stamp(answers.pop().unwrap_or_default()).ok().flatten())
     }
