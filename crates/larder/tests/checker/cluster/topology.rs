@@ -241,7 +241,9 @@ impl World {
         let empty = others().find(|to| !machines[*to].view.owns_slots()).filter(|_| to_empty);
         let to = empty.or_else(|| others().nth(number % others().count().max(1)))?;
         let slots: Vec<_> = machines[from].store.keys().map(|key| slot_of(key)).collect();
-        (!slots.is_empty()).then(|| (slots[number / 8 % slots.len()], to))
+        let slot = *slots.get(number / 8 % slots.len().max(1))?;
+        // As every tool that moves slots does first: a server that was away may not know that it was replaced.
+        (machines[to].view.owner(slot) == Some(from)).then_some((slot, to))
     }
 
     /// Whether both servers of a move can still go on.
