@@ -21,7 +21,7 @@ use crate::report::reach::Reach;
 use crate::tier::{
     BATCH, CasAction, CompareAndSet, HEAD_BYTES, KeyContent, Lookup, Mutation, Operation, OperationResult,
 };
-use crate::value::envelope;
+use crate::value::envelope::{self, value_id};
 use std::sync::Arc;
 use tracing::Instrument;
 
@@ -61,8 +61,8 @@ impl Coordinator {
     /// Another node may have invalidated a tag of the values just before, and the announcement may not have arrived:
     /// the values would count as older. So the same request also reads the ledger. If a stamp in the reply is newer
     /// than `clock`, the values are sealed once more, with the clock of the reply, in the place of those that were put. What
-    /// has taken that place meanwhile stays if it is older than the stamp: it may be an update that has read the value. An
-    /// update that knew the stamp has found no valid value, and so comes before this one.
+    /// has taken that place meanwhile stays: it may have been made from the value. But what was made in place of a value that was
+    /// no longer valid, as its id tells, comes before this one.
     pub(crate) async fn put(
         &self,
         operations: Vec<Operation>,
@@ -94,7 +94,7 @@ impl Coordinator {
             // Not announced again: who has read what was put has the same value.
             let mut stays = redis.call(redis.tier.compare_and_set(&requests, None)).await?;
             if stays.contains(&false) {
-                self.put_over_values_since(newest, requests, &mut stays).await?;
+                self.put_over_what_did_not_see_it(requests, &mut stays).await?;
             }
             Ok(stays)
         };
@@ -102,11 +102,10 @@ impl Coordinator {
         self.record_outcome(keys().map(Invalidated::key), seq, stays)
     }
 
-    /// Does the requests that were refused where the key has a value with this clock or a later one. They are announced: other
-    /// nodes may have that value in memory.
-    async fn put_over_values_since(
+    /// Does the requests that were refused where the key has a value that took the place of the expected one, and was not made
+    /// from it. They are announced: other nodes may have that value in memory.
+    async fn put_over_what_did_not_see_it(
         &self,
-        clock: u64,
         requests: Vec<CompareAndSet>,
         stays: &mut [bool],
     ) -> Result<(), CacheError> {
@@ -117,7 +116,8 @@ impl Coordinator {
         let found = redis.call(redis.tier.lookup(&lookup)).await?.keys;
         for ((request, stays), content) in refused.into_iter().zip(found) {
             let KeyContent::Bytes(bytes) = content else { continue };
-            if envelope::parse(&bytes).is_ok_and(|(meta, _)| meta.clock >= clock) {
+            let ids = value_id(&bytes).zip(value_id(&request.expected));
+            if ids.is_some_and(|(found, put)| found.is_in_place_of(put)) {
                 let announcement =
                     announcement::keys(&self.node.keyspace.channel, self.origin, [&request.key[..]]);
                 let request = CompareAndSet { expected: bytes[..HEAD_BYTES].to_vec(), ..request };

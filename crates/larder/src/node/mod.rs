@@ -39,6 +39,7 @@ use crate::task::Tasks;
 use crate::tier::{LedgerQuery, Requirement};
 use crate::value::codec::Format;
 use crate::value::compression::Packing;
+use crate::value::format::Id;
 use crate::value::random::Random;
 use entry::{EntryState, Memory, MemoryEntry};
 use guarded_tier::{GuardedTier, Support};
@@ -122,6 +123,12 @@ impl Node {
     /// The time on the engine's clock.
     pub(crate) fn now(&self) -> Duration {
         self.memory.clock().now()
+    }
+
+    /// An id for a value that takes the place of this one, if there is one.
+    pub(crate) fn id_in_place_of(&self, replaced: Option<Id>) -> Id {
+        let id = self.random.id();
+        replaced.map_or(id, |replaced| id.in_place_of(replaced))
     }
 
     /// Whether this process inherited the cache through a fork. Then nothing of it may be used: threads that held its locks

@@ -1,5 +1,7 @@
 //! What every stored value has, and why one cannot be stored or read.
 
+use twox_hash::XxHash3_64;
+
 /// The reason why a codec cannot encode or decode.
 pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -8,6 +10,22 @@ pub type CodecError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Id(pub(crate) [u8; 16]);
 
 impl Id {
+    /// An id that tells which value it takes the place of: its second half follows from its first one and from that value.
+    pub(crate) fn in_place_of(self, replaced: Id) -> Id {
+        let [mut nonce, mut link] = [[0; 8]; 2];
+        nonce.copy_from_slice(&self.0[..8]);
+        link.copy_from_slice(&XxHash3_64::oneshot(&[&nonce[..], &replaced.0].concat()).to_le_bytes());
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&nonce);
+        bytes[8..].copy_from_slice(&link);
+        Id(bytes)
+    }
+
+    /// Whether this one was made in place of the other. Two of 2^64 that were not seem so.
+    pub(crate) fn is_in_place_of(self, replaced: Id) -> bool {
+        self == self.in_place_of(replaced)
+    }
+
     /// For people and traces.
     pub(crate) fn to_hex(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
@@ -82,4 +100,17 @@ pub enum EncodeError {
     /// A tag is longer than 255 bytes.
     #[error("tag {0:?} has more than 255 bytes")]
     Tag(Box<str>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn id_tells_what_it_was_made_in_place_of() {
+        let [replaced, other, id] = [1, 2, 3].map(|byte| Id([byte; 16]));
+        let made = id.in_place_of(replaced);
+        assert!(made.is_in_place_of(replaced) && !made.is_in_place_of(other) && !id.is_in_place_of(replaced));
+        assert_ne!(made, Id([4; 16]).in_place_of(replaced), "as different as what they are made of");
+    }
 }

@@ -16,7 +16,7 @@ use crate::policy::Lifetime;
 use crate::report::error::CacheError;
 use crate::report::reach::{Reach, Removal};
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES, KeyContent, Operation, OperationResult};
-use crate::value::envelope::{self, Head};
+use crate::value::envelope::{self, Head, value_id};
 use larder_engine::Op;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +133,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                 _ => Vec::new(),
             };
             let AddedValue { value, lifetime, tags } = &added;
-            let (id, lifetime, tags) = (node.random.id(), *lifetime, tags.clone());
+            let id = node.id_in_place_of(value_id(&expected));
+            let (lifetime, tags) = (*lifetime, tags.clone());
             let sealing = Sealing { id, clock, lifetime, cost: Duration::ZERO, tags };
             let sealed = node.seal(&self.config, value, sealing).map_err(CacheError::Encode)?;
             let bytes = sealed.envelope.ok_or(CacheError::NoRedis)?;

@@ -21,7 +21,8 @@ use crate::node::validity::Proof;
 use crate::report::error::CacheError;
 use crate::report::events::EventKey;
 use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
-use crate::value::envelope::Head;
+use crate::value::envelope::{Head, value_id};
+use crate::value::format::Id;
 use larder_engine::Op;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +43,16 @@ pub(super) struct Present {
     pub(super) valid: Option<MemoryEntry>,
     /// Its envelope and the deadline in it; `None` without Redis.
     pub(super) envelope: Option<(Vec<u8>, u64)>,
+    /// The value that is there and no longer valid.
+    pub(super) dead: Option<Id>,
     /// The counters at the reading: what is made from the value is as old as that.
     pub(super) start: StartState,
+}
+
+impl Present {
+    fn nothing(start: StartState) -> Self {
+        Present { valid: None, envelope: None, dead: None, start }
+    }
 }
 
 /// What becomes of a key.
@@ -121,9 +130,9 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             ),
             // The running load has stored nothing. Its store will be refused.
             Some(RedisLookup::LeaseHeldByOther(id)) => {
-                (Head::Lease(id).to_bytes().to_vec(), Present { valid: None, envelope: None, start })
+                (Head::Lease(id).to_bytes().to_vec(), Present::nothing(start))
             }
-            _ => (Vec::new(), Present { valid: None, envelope: None, start }),
+            _ => (Vec::new(), Present::nothing(start)),
         };
         let existed = present.valid.is_some();
         let (action, entry) = match decide(&present)? {
@@ -156,7 +165,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
     ) -> Result<Present, CacheError> {
         let node = self.node();
         let Some(decoded) = node.decode(&self.config, redis_key, &bytes[..]) else {
-            return Ok(Present { valid: None, envelope: None, start });
+            return Ok(Present { dead: value_id(&bytes), ..Present::nothing(start) });
         };
         if decoded.tags().next().is_some() {
             start.clock = node.read_stamps(&members_of(decoded.tags())).await?;
@@ -164,10 +173,11 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let deadline_ms = decoded.deadline_ms;
         match node.judge_decoded(decoded, &start, &mut node.clocks()).await {
             Some(OpenedEntry { entry, validity: Validity::Valid }) => {
-                Ok(Present { valid: Some(entry), envelope: Some((bytes, deadline_ms)), start })
+                let envelope = Some((bytes, deadline_ms));
+                Ok(Present { valid: Some(entry), envelope, ..Present::nothing(start) })
             }
             Some(OpenedEntry { validity: Validity::Stale | Validity::Dead, .. }) => {
-                Ok(Present { valid: None, envelope: None, start })
+                Ok(Present { dead: value_id(&bytes), ..Present::nothing(start) })
             }
             // It may be valid: what is made from nothing must not take its place.
             Some(OpenedEntry { validity: Validity::Unknown, .. }) | None => Err(CacheError::NotAsked),
@@ -191,7 +201,7 @@ impl<V: Send + Sync + 'static> ViewState<V> {
         let seen = node.memory.peek(memory_key);
         let valid = seen.clone().filter(is_valid);
         let existed = valid.is_some();
-        let present = Present { valid, envelope: None, start };
+        let present = Present { valid, ..Present::nothing(start) };
         let (op, entry) = match decide(&present)? {
             Becomes::Same => return Ok(Some(Rewritten { entry: present.valid, changed: false })),
             Becomes::Put { entry, .. } => (Op::Put(entry.clone(), entry.state().memory_ttl()), Some(entry)),

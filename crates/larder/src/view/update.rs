@@ -150,7 +150,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
 
     /// A value with times and tags of its own.
     fn newcomer(&self, present: &Present, value: V, options: &WriteOptions) -> Result<Becomes, CacheError> {
-        let (node, id) = (self.node(), self.node().random.id());
+        let node = self.node();
+        let id = node.id_in_place_of(present.dead);
         let lifetime = self.lifetime(&value, options.policy);
         let tags = self.config.tags(&options.tags);
         let sealing =

@@ -90,6 +90,28 @@ async fn write_is_not_lost_to_an_update_that_did_not_see_it() {
         .await;
 }
 
+/// The same with another write instead of the update. The first one may have been read, or taken, before that: it does not come
+/// back.
+#[tokio::test]
+async fn write_does_not_take_the_place_of_a_later_one() {
+    let Some(server) = RedisServer::start() else { return };
+    let fixture = Fixture::new(&server, false).await;
+    let pushes = fixture.proxy.hold(|frame| frame.command == "PUSH" || frame.is_request("HELLO"));
+    let replies = fixture.proxy.hold(|frame| frame.is_reply("ZMSCORE"));
+    fixture.near_cache.clear().await.everywhere();
+    let far = fixture.far.clone();
+    let writing = tokio::spawn(async move { far.write("later", 1).await });
+    replies.arrival().await;
+    eventually("the value is stored", async || server.command("EXISTS s:v:later") == ":1\r\n").await;
+    fixture.near.write("later", 2).await.everywhere();
+    replies.release();
+    writing.await.expect("no panic").everywhere();
+    pushes.release();
+    for view in [&fixture.far, &fixture.near, &node(server.url(), false).1] {
+        eventually("the later one stays", async || view.read("later").await.as_deref() == Some(&2)).await;
+    }
+}
+
 /// While a key is being expired, a read puts the fresh value into memory: it is not fresh afterwards.
 #[tokio::test]
 async fn value_read_during_expire_is_stale_afterwards() {

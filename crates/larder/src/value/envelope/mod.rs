@@ -70,6 +70,14 @@ pub(crate) fn has_magic(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
+/// The id of the value under a key. `None` if there is none.
+pub(crate) fn value_id(bytes: &[u8]) -> Option<Id> {
+    match Head::parse(bytes) {
+        Ok(Head::Value(id)) => Some(id),
+        _ => None,
+    }
+}
+
 impl Head {
     /// Parses the first bytes under a key.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
