@@ -113,6 +113,11 @@ impl SlotMap {
         SlotMap { owners, others, counts, by_slot, moving, asked_at: Some(asked_at) }
     }
 
+    /// Whether both have the same owner for a slot.
+    pub(super) fn agrees(&self, other: &SlotMap, slot: u16) -> bool {
+        self.owner(slot).map(Arc::as_ptr) == other.owner(slot).map(Arc::as_ptr)
+    }
+
     pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Member>> {
         self.by_slot[usize::from(slot)].map(|index| &self.owners[usize::from(index)])
     }
@@ -125,8 +130,8 @@ impl SlotMap {
 
     /// The key whose write the replicas of a server acknowledge, in a slot of its own, best one that does not move. `None` if
     /// it owns none: then it has taken no other's place, and no other has taken its own.
-    pub(super) fn confirmation_key(&self, member: &Arc<Member>, channel: &[u8]) -> Option<Vec<u8>> {
-        let owns = |slot: &u16| self.owner(*slot).is_some_and(|owner| Arc::ptr_eq(owner, member));
+    pub(super) fn confirmation_key(&self, member: &Member, channel: &[u8]) -> Option<Vec<u8>> {
+        let owns = |slot: &u16| self.owner(*slot).is_some_and(|owner| std::ptr::eq(&**owner, member));
         let key = confirmation_key(channel);
         if hash_tag(channel).is_some() {
             // The namespace has one slot.
@@ -151,8 +156,7 @@ impl SlotMap {
     pub(super) fn difference(&self, other: &SlotMap) -> SlotSet {
         let mut moved = SlotSet::new();
         for slot in 0..SLOTS as u16 {
-            let (one, other) = (self.owner(slot), other.owner(slot));
-            if one.map(Arc::as_ptr) != other.map(Arc::as_ptr) {
+            if !self.agrees(other, slot) {
                 moved.insert(slot);
             }
         }
@@ -172,8 +176,10 @@ fn slots_of<'a>(owned: &'a mut Vec<(Arc<Member>, SlotSet)>, owner: &Arc<Member>)
 
 #[cfg(test)]
 mod tests {
+    use super::super::membership::Membership;
     use super::super::view::Claimant;
     use super::*;
+    use crate::tier::redis::identity::Identity;
     use std::cell::RefCell;
 
     type Claim<'a> = (&'a str, u64, Option<std::ops::RangeInclusive<u16>>);
@@ -256,6 +262,25 @@ mod tests {
         assert_eq!([0, 100, 150].map(|slot| owner_of(&map, slot)), ["a", "b", "b"].map(Some));
         assert!(map.difference(&former).is_empty());
         assert_eq!(map.others.iter().map(|other| &*other.id).collect::<Vec<_>>(), ["d"]);
+    }
+
+    /// The replica of `a` takes over, and gives a slot away before this node listens to it.
+    #[tokio::test]
+    async fn slot_that_moved_through_a_new_primary_is_not_known() {
+        let members = Members::default();
+        let [before, after] = [
+            &[view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])],
+            &[view(&[("c", 3, Some(0..=98)), ("b", 4, Some(99..=199))])],
+        ]
+        .map(|views| Arc::new(members.map(views, &SlotMap::empty())));
+        let listening = |map: &Arc<SlotMap>| {
+            let reached = map.owners.iter().map(|owner| (owner.clone(), Some(Identity::default())));
+            Membership::new(reached, None, Vec::new(), map.clone())
+        };
+        let known = |membership: Membership, slot| membership.has_slot(slot, &after, || after.owners.clone());
+        assert!(!known(listening(&before), 99) && !known(listening(&before), 98));
+        assert!(known(listening(&before), 150), "it has not moved");
+        assert!(known(listening(&after), 99));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The primaries that a node listens to.
 
 use super::SETTLING;
+use super::map::SlotMap;
 use super::member::Member;
 use crate::tier::ServerId;
 use crate::tier::redis::identity::Identity;
@@ -15,6 +16,8 @@ pub(super) struct Membership {
     pub(super) members: Vec<Listened>,
     /// The prefix of the markers, which has the namespace.
     pub(super) prefix: Vec<u8>,
+    /// Who owned each slot when they were chosen.
+    pub(super) map: Arc<SlotMap>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,6 +37,7 @@ impl Membership {
         reached: impl IntoIterator<Item = (Arc<Member>, Option<Identity>)>,
         former: Option<&Membership>,
         prefix: Vec<u8>,
+        map: Arc<SlotMap>,
     ) -> Self {
         let members = reached.into_iter().map(|(member, identity)| {
             let before = former.and_then(|former| former.of(&member));
@@ -49,7 +53,7 @@ impl Membership {
             format!("{}:{}{}", member.id, identity.id().0, if *is_missing { "?" } else { "" })
         });
         let id = ServerId(id.collect::<Vec<_>>().join(","));
-        Membership { id, members, prefix }
+        Membership { id, members, prefix, map }
     }
 
     pub(super) fn of(&self, member: &Arc<Member>) -> Option<&Listened> {
@@ -63,6 +67,17 @@ impl Membership {
 
     pub(super) fn is_complete(&self) -> bool {
         self.members.iter().all(|listened| !listened.is_missing)
+    }
+
+    /// Whether these, or one that they have given it to, have what a slot has by this map: it has not moved since they were
+    /// chosen, or they are still the ones to listen to.
+    pub(super) fn has_slot(
+        &self,
+        slot: u16,
+        map: &SlotMap,
+        wanted: impl FnOnce() -> Vec<Arc<Member>>,
+    ) -> bool {
+        map.agrees(&self.map, slot) || self.is_of(&wanted())
     }
 
     /// Whether every node has the server as a primary in its map: this one knows it for long enough.
@@ -96,7 +111,7 @@ mod tests {
             let replication = format!("master_replid:{history}\r\nmaster_replid2:{before}\r\n");
             ((*member).clone(), Some(Identity::of(&format!("run_id:{run}\r\n"), &replication)))
         });
-        Membership::new(reached, former, Vec::new())
+        Membership::new(reached, former, Vec::new(), Arc::new(SlotMap::empty()))
     }
 
     /// The ids of the former members that are gone.

@@ -3,7 +3,9 @@
 //! A redirected command was not executed, so it is sent again. A command without a reply is not: it may have been executed.
 
 use super::Cluster;
+use super::map::SlotMap;
 use super::member::Member;
+use super::slots::slot_of;
 use super::view::{Redirect, redirect};
 use crate::tier::redis::scripts::Scripts;
 use crate::tier::redis::server::{Lane, Sent};
@@ -117,7 +119,9 @@ impl Cluster {
         let mut answers = vec![Value::Nil; commands.len()];
         let (map, mut parts) = (self.map(), Vec::new());
         for (position, command) in commands.iter().enumerate() {
-            let member = self.owner(&map, key_of(command).unwrap_or(lane.key()))?;
+            let key = key_of(command).unwrap_or(lane.key());
+            let member = self.owner(&map, key)?;
+            self.check_settled(lane, &map, key)?;
             add(&mut parts, Way { member, asking: false }, position);
         }
         let mut redirected_keys = Vec::new();
@@ -150,6 +154,8 @@ impl Cluster {
                             has_executed = true;
                         }
                         Ok(Some(way)) => {
+                            let key = key_of(commands[*position]).unwrap_or(lane.key());
+                            self.check_settled(lane, &self.map(), key)?;
                             is_redirected = true;
                             redirected_keys.extend(key_of(commands[*position]));
                             add(&mut next, way, *position);
@@ -172,6 +178,24 @@ impl Cluster {
             parts = next;
         }
         if parts.is_empty() { Ok(answers) } else { Err(led_in_circles()) }
+    }
+
+    /// A slot may have come to its owner from a primary that is not accepted yet: one that has taken the place of another, and
+    /// lacks what that one had removed. What this node has told the former one is repeated once the new one is accepted.
+    ///
+    /// # Errors
+    /// If it is a lookup in a slot that has moved since the servers were accepted, and others must be accepted.
+    fn check_settled(&self, lane: Lane<'_>, map: &SlotMap, key: &[u8]) -> Result<(), TierError> {
+        if !matches!(lane, Lane::Read(_)) {
+            return Ok(());
+        }
+        let Some(accepted) = self.state.lock().accepted.clone() else { return Ok(()) };
+        let wanted = || Self::wanted(map, &self.state.lock().importing, &accepted.prefix);
+        let slot = slot_of(key);
+        match accepted.has_slot(slot, map, wanted) {
+            true => Ok(()),
+            false => Err(TierError::PartLost(format!("the slot {slot} has moved while primaries change"))),
+        }
     }
 
     /// Sends some commands of a pipeline to one server, and an announcement behind them. Returns the values of the commands.

@@ -81,8 +81,8 @@ impl Cluster {
         let identities = parts.iter().map(|part| part.as_ref().map(|part| part.identity().clone()));
         let mut state = self.state.lock();
         let former = state.accepted.clone();
-        let membership =
-            Membership::new(wanted.into_iter().zip(identities), former.as_deref(), options.marker.clone());
+        let reached = wanted.into_iter().zip(identities);
+        let membership = Membership::new(reached, former.as_deref(), options.marker.clone(), map);
         let membership = Arc::new(membership);
         state.listening = Some((membership.clone(), handler.clone()));
         drop(state);
