@@ -3,9 +3,13 @@
 
 use super::Cluster;
 use super::map::SlotMap;
+use super::member::Member;
 use super::slots::SlotSet;
 use crate::tier::redis::scan::step;
+use crate::tier::redis::server::{Lane, Sent};
+use crate::tier::redis::values::int;
 use crate::tier::{Scan, TierError, TierFuture};
+use redis::Pipeline;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -52,8 +56,26 @@ impl ClusterScan<'_> {
             TierError::NoReply(reason) | TierError::Disconnected(reason) => TierError::PartLost(reason),
             error => error,
         })?;
+        if next == 0 {
+            self.prove(member, &map).await?;
+        }
         self.at = if next == 0 { (server + 1, 0) } else { (server, next) };
         Ok(Some(keys))
+    }
+
+    /// Writes to a slot of a server that was scanned. One that was cut off from the others is scanned as well as before, and
+    /// finds nothing of what is stored at its successor; it refuses a write.
+    async fn prove(&self, member: &Member, map: &SlotMap) -> Result<(), TierError> {
+        let accepted = self.cluster.state.lock().accepted.clone();
+        let key = accepted.and_then(|accepted| map.confirmation_key(member, &accepted.prefix));
+        let Some(key) = key else { return Ok(()) };
+        let mut pipeline = Pipeline::with_capacity(1);
+        // Also a full server takes it.
+        pipeline.cmd("UNLINK").arg(key);
+        let mut answers = member.send(Lane::Write(&[]), Sent::Repeatably, &pipeline).await?;
+        int(answers.pop().unwrap_or_default())
+            .map(drop)
+            .map_err(|error| TierError::PartLost(error.to_string()))
     }
 
     /// All servers are scanned.
