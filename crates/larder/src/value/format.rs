@@ -21,7 +21,7 @@ impl Id {
         Id(bytes)
     }
 
-    /// Whether this one was made in place of the other. Two of 2^64 that were not seem so.
+    /// Whether this one was made in place of the other. One of 2^64 that were not seems so.
     pub(crate) fn is_in_place_of(self, replaced: Id) -> bool {
         self == self.in_place_of(replaced)
     }

@@ -200,7 +200,7 @@ impl Address {
         if !self.has_fence() {
             return Ok(());
         }
-        let accepted = self.accepted();
+        let accepted = self.accepted.lock();
         let is_confirmed = self
             .confirmed
             .lock()
