@@ -28,6 +28,6 @@ pub(crate) use run::output_within;
 pub(crate) use sentinels::Sentinels;
 pub(crate) use siege::{Siege, SiegeReport};
 pub(crate) use syscalls::SyscallCounter;
-pub(crate) use usage::{Usage, peak_resident_bytes, process_cpu, proportional_bytes, resident_bytes};
+pub(crate) use usage::{Usage, peak_resident_bytes, process_cpu, resident_bytes, written_bytes};
 pub(crate) use version::{program_name, version_of};
 pub(crate) use wrk::{Wrk, WrkReport, WrkRequest, WrkRequests};

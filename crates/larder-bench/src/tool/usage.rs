@@ -82,11 +82,13 @@ pub(crate) fn resident_bytes(id: u32) -> u64 {
     field(&fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Rss") << 10
 }
 
-/// The bytes in memory of the process `id` and of its children, where what several processes share counts once.
-pub(crate) fn proportional_bytes(id: u32) -> u64 {
-    let own = field(&fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Pss") << 10;
+/// The bytes in memory that the process `id` and its children have written, where what several of them share counts once.
+/// Pages of files are left out: each program that starts and maps the same library takes a share of them.
+pub(crate) fn written_bytes(id: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default();
+    let own = (field(&rollup, "Pss_Anon") + field(&rollup, "Pss_Shmem")) << 10;
     let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-    own + threads.flat_map(|thread| children_of_thread(&thread.path())).map(proportional_bytes).sum::<u64>()
+    own + threads.flat_map(|thread| children_of_thread(&thread.path())).map(written_bytes).sum::<u64>()
 }
 
 /// The most bytes of the process `id` that were in memory at once; 0 if there is no such process.
@@ -104,7 +106,7 @@ fn field(text: &str, name: &str) -> u64 {
 mod tests {
     use super::*;
     use larder_process::Running;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -123,8 +125,24 @@ mod tests {
         assert!(resident_bytes(shell.id()) > 100_000);
         assert!(peak_resident_bytes(shell.id()) > 100_000);
         // A shell and its child, each with pages that it has written.
-        assert!(proportional_bytes(shell.id()) > 100_000);
+        assert!(written_bytes(shell.id()) > 100_000);
         assert_eq!(usage - usage, Usage::default());
+    }
+
+    #[test]
+    fn programs_that_start_take_no_share_of_written_bytes() {
+        // `cat` writes a line when it has started, and waits for more input.
+        let start = || {
+            let mut cat =
+                Running::start(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+            cat.child().stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+            cat.child().stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            cat
+        };
+        let cat = start();
+        let before = written_bytes(cat.id());
+        let _others: Vec<Running> = (0..20).map(|_| start()).collect();
+        assert_eq!(written_bytes(cat.id()), before);
     }
 
     #[test]
@@ -144,6 +162,6 @@ mod tests {
     #[test]
     fn usage_of_no_process_is_zero() {
         assert_eq!(Usage::of(u32::MAX), Usage::default());
-        assert_eq!((resident_bytes(u32::MAX), proportional_bytes(u32::MAX)), (0, 0));
+        assert_eq!((resident_bytes(u32::MAX), written_bytes(u32::MAX)), (0, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! A running proxy: its start, what it uses, and its end.
 
 use super::peer::{Peer, Setup, open_to_all};
-use crate::tool::{self, Certificate, free_address, proportional_bytes};
+use crate::tool::{self, Certificate, free_address, written_bytes};
 use anyhow::{Context, Result, bail};
 use larder_process::Running;
 use std::fs::File;
@@ -74,7 +74,7 @@ impl Proxy {
 
     /// The memory of all processes of the proxy.
     pub(super) fn memory_bytes(&self) -> u64 {
-        proportional_bytes(self.running.id())
+        written_bytes(self.running.id())
     }
 }
 
