@@ -34,10 +34,15 @@ pub(crate) fn sections<const N: usize>(text: &str, names: [&str; N]) -> Result<[
 /// The message of a wrong type without the names of types in Rust.
 fn in_plain_words(message: &str) -> String {
     let (start, expected) = message.rsplit_once("expected ").unwrap_or((message, ""));
-    match expected {
-        "usize" | "u64" | "u32" | "u16" => format!("{start}expected a whole number"),
-        _ => message.to_owned(),
-    }
+    let expected = match expected {
+        "usize" | "u64" | "u32" | "u16" => "a whole number",
+        "a sequence" => "a list in brackets",
+        "a string" | "path string" => "a text in quotes",
+        "a boolean" => "true or false",
+        "socket address" => "an address in quotes",
+        _ => return message.to_owned(),
+    };
+    format!("{start}expected {expected}")
 }
 
 /// Reads a section whose keys are those of two types: of the command line, and of a part.
@@ -270,7 +275,7 @@ mod tests {
                 "[[part.rules]] number 1, ttl_seconds: invalid type: string \"1\", expected a whole number",
             ),
             ("[part.gate]\npat = '/'\n", "[part.gate] pat: unknown key; did you mean path?"),
-            ("[part]\nrules = 7\n", "[part] rules: invalid type: integer `7`, expected a sequence"),
+            ("[part]\nrules = 7\n", "[part] rules: invalid type: integer `7`, expected a list in brackets"),
         ] {
             let [section] = sections(text, ["part"]).unwrap();
             let message = read::<Own, WithRules>("part", section).unwrap_err().to_string();
@@ -311,7 +316,10 @@ mod tests {
                 "[part]\nlisten = \"here\"\n",
                 "[part] listen: \"here\" is not an address; expected HOST:PORT, such as ",
             ),
-            ("[part]\nlisten = 7\n", "[part] listen: invalid type: integer `7`, expected socket address"),
+            (
+                "[part]\nlisten = 7\n",
+                "[part] listen: invalid type: integer `7`, expected an address in quotes",
+            ),
             ("[part]\ncache_bytes = \"64 apples\"\n", "[part] cache_bytes: '64 apples' is not a size"),
             ("[part]\ncache_bytes = \"9999999999gb\"\n", "[part] cache_bytes: '9999999999gb' is too large"),
             ("[part]\ncache_bytes = \"99999999999gb\"\n", "[part] cache_bytes: '99999999999gb' is too large"),

@@ -529,7 +529,12 @@ mod tests {
     fn every_section_is_checked() {
         for (text, expected) in [
             ("[server]\nmax_clients = 7\n", "[server] max_clients: unknown key; did you mean maxclients?"),
-            ("[server]\nadmin = 7\n", "[server] admin: invalid type: integer `7`, expected socket address"),
+            (
+                "[server]\nadmin = 7\n",
+                "[server] admin: invalid type: integer `7`, expected an address in quotes",
+            ),
+            ("[up]\norigin = 'x'\n", "[up] origin: invalid type: string \"x\", expected a list in brackets"),
+            ("[up]\ndata = 1\n", "[up] data: invalid type: integer `1`, expected a text in quotes"),
             ("[links]\nlisten = \"x\"\n", "[links] listen: \"x\" is not an address; expected HOST:PORT, "),
             ("[links]\ncache_byte = 7\n", "[links] cache_byte: unknown key; did you mean cache_bytes?"),
             ("[proxy]\norigins = []\n", "[proxy] origins: unknown key; did you mean origin?"),
