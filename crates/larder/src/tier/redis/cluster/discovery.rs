@@ -104,7 +104,17 @@ impl Cluster {
         let former = self.map();
         let map = Arc::new(SlotMap::new(views, &former, asked_at, |id, place| self.member(id, place)));
         let mut state = self.state.lock();
-        state.importing.retain(|member| map.others.iter().any(|other| Arc::ptr_eq(other, member)));
+        let tag = state.listening.as_ref().filter(|(listening, _)| hash_tag(&listening.prefix).is_some());
+        let moving =
+            tag.map(|(listening, _)| slot_of(&listening.prefix)).filter(|slot| map.moving.contains(*slot));
+        state.importing.retain(|member| {
+            let is_one_of = |members: &[Arc<Member>]| members.iter().any(|other| Arc::ptr_eq(other, member));
+            // The slot of the namespace may go to a server that owns others.
+            is_one_of(&map.others) || moving.is_some() && is_one_of(&map.owners)
+        });
+        for member in state.members.values() {
+            member.record_ownership(map.owners.iter().any(|owner| Arc::ptr_eq(owner, member)));
+        }
         state.map = map.clone();
         // Those that nothing refers to any more.
         state.members.retain(|_, member| Arc::strong_count(member) > 1);

@@ -22,6 +22,8 @@ pub(super) struct Member {
     pub(super) server: Server,
     breaker: Breaker,
     marker: Mutex<Option<Marker>>,
+    /// Since when it owns slots, as far as this node knows.
+    owner_since: Mutex<Option<Instant>>,
     /// When the last heartbeat was sent that proved something.
     proved_at: Mutex<Option<Instant>>,
     redirects: AtomicU64,
@@ -42,6 +44,7 @@ impl Member {
             server,
             breaker: Breaker::new(OPEN_FOR),
             marker: Mutex::new(None),
+            owner_since: Mutex::new(None),
             proved_at: Mutex::new(None),
             redirects: AtomicU64::new(0),
         }
@@ -50,6 +53,17 @@ impl Member {
     /// A heartbeat that was sent at this time has proved that no announcement of the server was missed.
     pub(super) fn record_proof(&self, sent: Instant) {
         *self.proved_at.lock() = Some(sent);
+    }
+
+    /// Whether it owns slots now.
+    pub(super) fn record_ownership(&self, owns_slots: bool) {
+        let mut since = self.owner_since.lock();
+        *since = owns_slots.then(|| since.unwrap_or_else(Instant::now));
+    }
+
+    /// How long it has owned slots, as far as this node knows.
+    pub(super) fn owner_for(&self) -> Duration {
+        self.owner_since.lock().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     pub(super) fn count_redirect(&self) {

@@ -80,9 +80,11 @@ impl Membership {
         map.agrees(&self.map, slot) || self.is_of(&wanted())
     }
 
-    /// Whether every node has the server as a primary in its map: this one knows it for long enough.
+    /// Whether every node has the server as a primary in its map: this one listens to it for long enough, and it has had slots
+    /// for as long. One that only receives slots is known to those that were sent there.
     pub(super) fn is_known_to_all(&self, member: &Arc<Member>) -> bool {
-        self.of(member).is_some_and(|listened| listened.since.elapsed() >= SETTLING)
+        let is_settled = |listened: &Listened| listened.since.elapsed() >= SETTLING;
+        self.of(member).is_some_and(is_settled) && member.owner_for() >= SETTLING
     }
 
     /// The members whose data the next one may have as older copies: those that it has not, and those that a replica has
@@ -118,6 +120,23 @@ mod tests {
     fn gone(former: &[Told<'_>], next: &[Told<'_>]) -> String {
         let former = membership(former, None);
         former.gone(&membership(next, Some(&former))).map(|gone| &*gone.member.id).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn primary_that_only_received_slots_is_new_once_it_owns_one() {
+        let member = &Arc::new(Member::unreached("a"));
+        let listening = membership(&[(member, ["a1", "aaaa", ""])], None);
+        member.record_ownership(false);
+        tokio::time::advance(2 * SETTLING).await;
+        assert!(!listening.is_known_to_all(member), "others were not sent there");
+        member.record_ownership(true);
+        tokio::time::advance(SETTLING / 2).await;
+        member.record_ownership(true);
+        assert!(!listening.is_known_to_all(member), "others may have an older map");
+        tokio::time::advance(SETTLING / 2).await;
+        assert!(listening.is_known_to_all(member));
+        member.record_ownership(false);
+        assert!(!listening.is_known_to_all(member), "others may not have listened to it since");
     }
 
     #[tokio::test]
