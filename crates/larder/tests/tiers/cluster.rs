@@ -412,6 +412,34 @@ async fn wrong_kind_of_address_names_the_right_one() {
         (format!("redis+cluster://127.0.0.1:{port}"), Requirement::Cluster, "redis://"),
     ] {
         let cache = over(url);
+/// The nodes of such a namespace listen to one primary, and to the one that receives the slot, though that owns others.
+#[tokio::test]
+async fn slot_of_a_hash_tag_moves_step_by_step() {
+    let Some(cluster) = Cluster::start_primaries(3) else { return };
+    let caches = [(); 2].map(|()| {
+        let options = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url());
+        options.max_lag(Duration::from_millis(400)).build().expect("valid")
+    });
+    let [a, b]: [View<str, u32>; 2] = caches.each_ref().map(|cache| cache.view("n"));
+    assert_eq!((fetched(&a, "k", 1).await, cached(&b, "k").await), (1, 1));
+    trusted(&caches).await;
+    let slot = slot_of("{shop}");
+    let to = (cluster.owner(slot) + 1) % 3;
+    type Step<'c> = &'c dyn Fn();
+    let steps: [(&str, Step<'_>); 3] = [
+        ("begun", &|| cluster.begin_move(slot, to)),
+        ("its keys are moved", &|| _ = cluster.move_keys(slot, to)),
+        ("ended", &|| cluster.end_move(slot, to)),
+    ];
+    for (name, step) in steps {
+        step();
+        eventually(name, async || a.delete("k").await.is_everywhere()).await;
+        settled(&caches).await;
+        eventually(name, async || b.read("k").await.is_none()).await;
+        written_is_read(&a, &b, "k").await;
+    }
+}
+
         let view: View<str, u32> = cache.view("n");
         assert_eq!(fetched(&view, "k", 1).await, 1, "a fetch loads");
         assert_eq!(cache.coherence().mode, CoherenceMode::Unsupported(lacks));

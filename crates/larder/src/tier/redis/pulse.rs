@@ -65,9 +65,6 @@ pub(super) fn parse(replies: Vec<Value>, marker: &MarkerRequest) -> Result<Pulse
     let time = next();
     let marker = if matches!(marker, MarkerRequest::Nothing) { Value::Nil } else { next() };
     let ledger_clock = next();
-    if matches!(&ledger_clock, Value::ServerError(error) if matches!(error.code(), "MOVED" | "ASK")) {
-        return Err(TierError::NoReply("the slot of the ledger moves".into()));
-    }
     let doubt = match &marker {
         Value::ServerError(error) if CUT_OFF.contains(&error.code()) => Some(error.to_string()),
         _ => None,

@@ -110,6 +110,12 @@ impl ServerSubscription {
         &self,
         ledger: Option<&[u8]>,
         marker: MarkerRequest,
+    /// Sends commands over the connection of the subscription, also if the server is not accepted. Returns the last reply.
+    pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Value, TierError> {
+        let answers = send(&mut self.open.connection.clone(), pipeline).await?;
+        Ok(answers.into_iter().next_back().unwrap_or_default())
+    }
+
         acknowledged: Option<Acknowledged>,
     ) -> Result<Pulse, TierError> {
         let mut connection = self.open.connection.clone();

@@ -3,6 +3,7 @@
 use super::Cluster;
 use super::map::SlotMap;
 use super::member::Member;
+use super::slots::{hash_tag, slot_of};
 use super::view::{self, View};
 use crate::tier::redis::address::Address;
 use crate::tier::redis::exchange::send;
@@ -18,6 +19,8 @@ use tokio::time::Instant;
 
 /// How old a map may be before the servers are asked again.
 const REFRESH_AFTER: Duration = Duration::from_secs(10);
+/// The same while a primary is missing: another one may have taken its place.
+const REFRESH_INCOMPLETE_AFTER: Duration = Duration::from_secs(1);
 /// How old a map may be while memory is trusted.
 const TRUSTED_FOR: Duration = Duration::from_secs(30);
 
@@ -90,10 +93,11 @@ impl Cluster {
     }
 
     /// Asks if the map is old. Returns whether memory may be trusted by the map that there is then.
-    pub(super) async fn keep_map_fresh(&self) -> bool {
+    pub(super) async fn keep_map_fresh(&self, is_complete: bool) -> bool {
         let asked_at = self.map().asked_at;
         let age = asked_at.map_or(Duration::MAX, |asked_at| asked_at.elapsed());
-        if age < REFRESH_AFTER && !self.is_map_doubtful.load(Ordering::Relaxed) {
+        let refresh_after = if is_complete { REFRESH_AFTER } else { REFRESH_INCOMPLETE_AFTER };
+        if age < refresh_after && !self.is_map_doubtful.load(Ordering::Relaxed) {
             return true;
         }
         self.refresh(Instant::now()).await.is_ok() || age < TRUSTED_FOR

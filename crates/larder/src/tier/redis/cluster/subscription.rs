@@ -5,6 +5,7 @@ use super::map::SlotMap;
 use super::member::Member;
 use super::membership::{Listened, Membership};
 use super::slots::slot_of;
+use super::view::{Redirect, redirect};
 use crate::tier::redis::pulse::MarkerRequest;
 use crate::tier::redis::server::{Lane, Sent};
 use crate::tier::redis::subscribe::{ServerSubscription, subscribe};
@@ -131,19 +132,14 @@ impl ClusterSubscription {
         let asked = self.membership.members.iter();
         let asked: Vec<Vec<MarkerRequest>> =
             asked.map(|listened| self.marker_requests(&map, listened, marker)).collect();
-        // Before the servers are accepted, requests have no way to them but this.
-        let is_accepted = self.cluster.accepted().as_ref() == Some(&self.membership.id);
-        let ledger_owner = map.owner(slot_of(&self.options.ledger)).filter(|_| !is_accepted);
         let pulses = self.parts.iter().zip(&self.membership.members).zip(&asked);
         let pulses =
             pulses.filter_map(|((part, listened), markers)| Some((part.as_ref()?, listened, markers)));
         let pulses = pulses.map(async |(part, listened, markers)| {
-            let has_ledger = ledger_owner.is_some_and(|owner| Arc::ptr_eq(owner, &listened.member));
-            let ledger = has_ledger.then_some(&self.options.ledger[..]);
             let sent = Instant::now();
             let channel = &self.options.announcement.channel;
             let acknowledged = || part.acknowledged(|| map.confirmation_key(&listened.member, channel));
-            let mut pulse = part.pulse(ledger, markers[0].clone(), acknowledged()).await?;
+            let mut pulse = part.pulse(None, markers[0].clone(), acknowledged()).await?;
             if pulse.doubt.is_none() {
                 listened.member.record_proof(sent);
             }
@@ -154,11 +150,10 @@ impl ClusterSubscription {
             }
             Ok(pulse)
         });
-        let ledger_clock = async { if is_accepted { self.ledger_clock().await } else { Ok(None) } };
         let (pulses, ledger_clock, is_map_fresh, ()) = tokio::join!(
             join_all(pulses),
-            ledger_clock,
-            self.cluster.keep_map_fresh(),
+            self.ledger_clock(&map),
+            self.cluster.keep_map_fresh(self.membership.is_complete()),
             self.look_for_missing(),
         );
         let pulses = pulses.into_iter().collect::<Result<Vec<Pulse>, TierError>>();
@@ -173,12 +168,7 @@ impl ClusterSubscription {
         });
         let times = pulses.iter().map(|pulse| pulse.time);
         let time = times.reduce(|one, other| one.zip(other).map(|(one, other)| one.and(other))).flatten();
-        Ok(Pulse {
-            doubt,
-            time,
-            marker: self.oldest_marker(&asked, &pulses),
-            ledger_clock: ledger_clock?.or(pulses.iter().find_map(|pulse| pulse.ledger_clock)),
-        })
+        Ok(Pulse { doubt, time, marker: self.oldest_marker(&asked, &pulses), ledger_clock: ledger_clock? })
     }
 
     /// What the heartbeat to a member does with markers.
@@ -240,12 +230,53 @@ impl ClusterSubscription {
     }
 
     /// The clock of the ledger, from whichever server has it.
-    async fn ledger_clock(&self) -> Result<Option<u64>, TierError> {
+    async fn ledger_clock(&self, map: &SlotMap) -> Result<Option<u64>, TierError> {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("ZSCORE").arg(&self.options.ledger).arg("clock");
+        if self.cluster.accepted().as_ref() != Some(&self.membership.id) {
+            return self.unaccepted_ledger_clock(map, &pipeline).await;
+        }
         let lane = Lane::Ask(&self.options.ledger);
         let mut answers = self.cluster.send(lane, Sent::Repeatably, &pipeline).await?;
         Ok(stamp(answers.pop().unwrap_or_default()).ok().flatten())
+    }
+
+    /// Before the servers are accepted, requests have no way to them but the connections of the subscription.
+    async fn unaccepted_ledger_clock(
+        &self,
+        map: &SlotMap,
+        pipeline: &Pipeline,
+    ) -> Result<Option<u64>, TierError> {
+        let Some(owner) = map.owner(slot_of(&self.options.ledger)) else { return Ok(None) };
+        let Some(part) = self.part(owner) else { return Ok(None) };
+        let mut answer = part.ask(pipeline).await?;
+        let moves = || TierError::NoReply("the slot of the ledger moves".into());
+        match redirect(&answer, &owner.place.0) {
+            Some(Redirect::Moved(_)) => return Err(moves()),
+            Some(Redirect::Ask(place)) => {
+                let target = map.at(&place).ok_or_else(moves)?;
+                let Some(part) = self.part(target) else {
+                    // The next subscription has a connection to it.
+                    self.cluster.listen_to(target);
+                    return Err(moves());
+                };
+                let mut asking = Pipeline::with_capacity(2);
+                asking.cmd("ASKING");
+                pipeline.cmd_iter().for_each(|command| _ = asking.add_command(command.clone()));
+                answer = part.ask(&asking).await?;
+                if redirect(&answer, &target.place.0).is_some() {
+                    return Err(moves());
+                }
+            }
+            None => {}
+        }
+        Ok(stamp(answer).ok().flatten())
+    }
+
+    /// The subscription at a member, if it was reached.
+    fn part(&self, member: &Arc<Member>) -> Option<&ServerSubscription> {
+        let at = self.membership.members.iter().position(|listened| Arc::ptr_eq(&listened.member, member))?;
+        self.parts[at].as_ref()
     }
 }
 
