@@ -307,6 +307,33 @@ async fn hung_primary_ends_trust_and_delays_no_other_slot() {
     eventually("the announcement is heard", async || b.read(lost).await.as_deref() == Some(&2)).await;
 }
 
+/// It has not received all that was sent before it was left: the system goes on to send that.
+#[tokio::test]
+async fn connection_to_a_primary_that_was_missing_is_killed() {
+    let Some(mut cluster) = Cluster::start_primaries(3) else { return };
+    let cache = over(cluster.url());
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    trusted([&cache]).await;
+    for server in cluster.servers() {
+        // Otherwise the others refuse heartbeats too, once they agree that one is gone.
+        cluster.command(server, "CONFIG SET cluster-require-full-coverage no");
+    }
+    let hung = cluster.owner_of(&in_redis("k"));
+    cluster.pause(hung);
+    view.write("k", 2).await.queued();
+    eventually("the node does without it", async || {
+        let problem = cache.coherence().problem.map(|problem| problem.to_string());
+        problem.is_some_and(|problem| problem == "a primary of the cluster is missing")
+    })
+    .await;
+    cluster.resume(hung);
+    eventually("it is reached again", async || view.write("k", 3).await.is_everywhere()).await;
+    let statistics = cluster.command(hung, "INFO commandstats");
+    assert!(statistics.contains("cmdstat_client|kill:"), "{statistics}");
+    settled([&cache]).await;
+}
+
 /// Nobody knows which values a tag has invalidated.
 #[tokio::test]
 async fn hung_primary_of_the_ledger_leaves_the_loader() {

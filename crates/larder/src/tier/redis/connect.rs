@@ -123,12 +123,11 @@ impl Connector {
         answers.map_err(TierError::from)
     }
 
-    /// Drops a connection to another server than this one.
+    /// Abandons a connection to another server than this one. That may be accepted again: what it has not received yet must
+    /// not be executed then.
     pub(super) fn keep_only(&self, server: &ServerId) {
-        let mut open = self.slot.open.lock();
-        if open.as_ref().is_some_and(|open| open.server != *server) {
-            *open = None;
-        }
+        let open = self.slot.open.lock().clone();
+        open.filter(|open| open.server != *server).inspect(|open| self.slot.abandon(open));
     }
 
     async fn connected(&self, address: &Arc<Address>) -> Result<Arc<Open>, TierError> {
@@ -186,11 +185,11 @@ impl Slot {
 
     fn current(&self, address: &Address) -> Option<Arc<Open>> {
         let open = self.open.lock().clone()?;
-        if open.is_closed() {
+        if open.is_closed() || address.is_demoted_since(&open) {
             self.abandon(&open);
             return None;
         }
-        (!address.is_demoted_since(&open)).then_some(open)
+        Some(open)
     }
 
     fn abandon(&self, which: &Open) {

@@ -14,6 +14,10 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long a command waits for a server that hands over, before it is looked at again.
 const HELD: Duration = Duration::from_millis(3);
+/// How often nothing arrives any more of what was sent on a connection that the node has closed, in thousandths.
+const ABANDONED_LOST: u64 = 500;
+/// The longest time after a stall until the system sends again what did not arrive.
+const MAX_RESEND_MS: u64 = 3_000;
 
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -33,6 +37,8 @@ struct Line {
     last_request: Option<Instant>,
     last_reply: Option<Instant>,
     is_closed: bool,
+    /// The node has closed it. What it had sent still arrives.
+    is_abandoned: bool,
 }
 
 impl Wire {
@@ -85,7 +91,7 @@ impl Wire {
         loop {
             let next = {
                 let line = self.line();
-                if line.is_closed {
+                if line.is_closed || line.is_abandoned && line.requests.is_empty() {
                     return;
                 }
                 let first = line.requests.front().map(|(arrives, _)| *arrives);
@@ -94,20 +100,40 @@ impl Wire {
             tokio::select! {
                 biased;
                 () = self.more.notified() => {}
-                read = stream.read(&mut received) => match read {
+                read = stream.read(&mut received), if !self.line().is_abandoned => match read {
                     Ok(length) if length > 0 => {
                         input.extend_from_slice(&received[..length]);
                         self.receive(&world, &mut input);
                     }
-                    _ => return self.close(),
+                    _ => self.abandon(&world),
                 },
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                    if let Some(bytes) = self.work(&world) && stream.write_all(&bytes).await.is_err() {
-                        return self.close();
+                    let bytes = self.work(&world);
+                    let is_heard = !self.line().is_abandoned;
+                    if let Some(bytes) = bytes.filter(|_| is_heard) && stream.write_all(&bytes).await.is_err() {
+                        self.abandon(&world);
                     }
                 }
             }
         }
+    }
+
+    /// The node has closed its end. The system goes on to send what it was given, after a pause if nothing passed meanwhile, or
+    /// has lost it.
+    fn abandon(&self, world: &World) {
+        if world.rng.chance(ABANDONED_LOST) {
+            return self.close();
+        }
+        let is_stalled = world.stalled_until(self.node, self.machine).is_some();
+        let pause = if is_stalled { world.rng.ms(0..MAX_RESEND_MS) } else { Duration::ZERO };
+        let mut line = self.line();
+        line.is_abandoned = true;
+        line.replies.clear();
+        let open = world.stalled_until(self.node, self.machine).unwrap_or_else(Instant::now);
+        line.requests
+            .front_mut()
+            .into_iter()
+            .for_each(|(arrives, _)| *arrives = (open + pause).max(*arrives));
     }
 
     /// Takes complete commands out of what has been sent. They arrive later.
