@@ -180,16 +180,29 @@ impl ReplayLog {
     /// Redis may have lost recent invalidations, because it is a copy of the data of this age: queues them again, or one
     /// of everything if they do not cover the age. Returns their number and their targets.
     pub(crate) fn requeue_recent(&self, restored_age: Option<Duration>) -> (MutationSeq, Vec<Invalidated>) {
+        let is_covered = restored_age.is_some_and(|age| age <= MAX_RESTORED_AGE);
+        let since = is_covered.then(|| self.clock.now().saturating_sub(RECENT));
+        self.requeue(since)
+    }
+
+    /// The server that was accepted before has confirmed invalidations until now: queues those again that are not older than
+    /// this. Returns what [`ReplayLog::requeue_recent`] does.
+    pub(crate) fn requeue_since(&self, since: Duration) -> (MutationSeq, Vec<Invalidated>) {
+        self.requeue(Some(since))
+    }
+
+    /// Queues those since then again, or one of everything.
+    fn requeue(&self, since: Option<Duration>) -> (MutationSeq, Vec<Invalidated>) {
         let (now, seq) = (self.clock.now(), self.next_seq());
         let mut state = self.state.lock();
         self.replay_epoch.fetch_add(1, Ordering::AcqRel);
         state.requeued = Some(seq);
-        let is_covered = restored_age.is_some_and(|age| age <= MAX_RESTORED_AGE);
-        let mut targets: Vec<_> = if !is_covered || now < state.incomplete_until {
-            vec![Invalidated::everything()]
-        } else {
-            let recent = state.recent.iter().filter(|(at, _)| at.saturating_add(RECENT) >= now);
-            recent.map(|(_, target)| target.clone()).collect()
+        let mut targets: Vec<_> = match since.filter(|_| now >= state.incomplete_until) {
+            Some(since) => {
+                let recent = state.recent.iter().filter(|(at, _)| *at >= since);
+                recent.map(|(_, target)| target.clone()).collect()
+            }
+            None => vec![Invalidated::everything()],
         };
         if self.queue_in(&mut state, targets.iter().cloned(), seq).overflows {
             targets = vec![Invalidated::everything()];

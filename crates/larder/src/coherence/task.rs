@@ -161,13 +161,20 @@ impl Coordinator {
         pulse: &Pulse,
     ) {
         let Some(redis) = &self.node.redis else { return };
-        if redis.tier.accepted().is_some_and(|accepted| subscription.replaces(&accepted)) {
+        let is_replaced = redis.tier.accepted().is_some_and(|accepted| subscription.replaces(&accepted));
+        let requeued_at = self.node.now();
+        if is_replaced {
             self.requeue_recent(pulse);
         }
         self.node.server_clock.replace(request, pulse.time);
         self.node.ledger.observe(pulse.ledger_clock.unwrap_or(0));
         // Requests fail until the server is accepted. The requeued keys are blocked by now.
         redis.tier.accept(subscription.server());
+        if is_replaced {
+            // The former server has executed mutations until now.
+            let (seq, requeued) = self.replay_log.requeue_since(requeued_at);
+            self.apply_locally(&requeued, seq);
+        }
         redis.breaker.succeeded();
         self.node.start_coordinating(redis);
         self.node.listeners.tell(RemoteInvalidation::Unknown);

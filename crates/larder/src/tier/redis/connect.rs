@@ -196,6 +196,11 @@ impl Slot {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
             *open = None;
+        // Another server may have been accepted while this connection was being opened, and found none to drop.
+        if address.accepted().as_ref() != Some(&opened.server) {
+            self.abandon(&opened);
+            return Err(TierError::NoReply("another server was accepted meanwhile".into()));
+        }
             let (run, client_id) = (which.identity.run.clone(), which.client_id);
             *self.abandoned.lock() = (client_id != 0).then_some(Abandoned { run, client_id });
         }
