@@ -2,6 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
+use futures_util::future::join_all;
 use larder::{Cache, CoherenceProblem, View};
 use larder_testkit::{RedisServer, Sentinels, eventually, within};
 use std::fmt::Debug;
@@ -99,6 +100,61 @@ async fn one_hung_sentinel_delays_nothing() {
     sentinels.pause(1);
     let written = within(Duration::from_secs(10), "the others are a majority", view.write("k", 2)).await;
     written.everywhere();
+}
+
+#[tokio::test]
+async fn concurrent_calls_wait_together_for_hung_sentinels() {
+    let Some(sentinels) = Sentinels::start() else { return };
+    let cache = node_with(sentinels.url(), |options| options.redis_timeout(Duration::from_secs(2)));
+    let view: View<u32, u32> = cache.view("n");
+    view.write(&0, 1).await.everywhere();
+    sentinels.pause(2);
+    let deletions = join_all((0..20).map(async |key| view.delete(&key).await.queued()));
+    within(Duration::from_secs(20), "half of what they would wait one after the other", deletions).await;
+    sentinels.pause(0);
+}
+
+#[tokio::test]
+async fn server_that_tells_no_identity_is_not_confirmed() {
+    let Some(mut sentinels) = Sentinels::start() else { return };
+    for server in sentinels.servers() {
+        assert_eq!(server.command("ACL SETUSER app on >secret ~* &* +@all -info"), "+OK\r\n");
+    }
+    let cache = behind(sentinels.url().replace("//", "//app:secret@"));
+    let view: View<str, u32> = cache.view("n");
+    view.delete("k").await.queued();
+    eventually("the node says why", async || {
+        let problem = cache.coherence().problem.map(|problem| problem.to_string());
+        problem.is_some_and(|problem| problem.starts_with("the user may not send INFO: "))
+    })
+    .await;
+    assert_eq!(fetched(&view, "k", 1).await, 1, "loaded");
+    eventually("memory, which was empty, needs a proof", async || !cache.coherence().memory_trusted).await;
+    assert_eq!(
+        sentinels.primary().command("EXISTS test:n:k"),
+        ":0\r\n",
+        "the value is not stored for others"
+    );
+}
+
+#[tokio::test]
+async fn shutdown_closes_the_connections_to_sentinels() {
+    let Some(sentinels) = Sentinels::start() else { return };
+    for sentinel in 0..3 {
+        let user = "ACL SETUSER app on >two ~* &* +@all";
+        assert_eq!(sentinels.ask(sentinel, user), "+OK\r\n");
+    }
+    let cache = behind(format!("{}?sentinel_user=app&sentinel_pass=two", sentinels.url()));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+    let connections = || {
+        (0..3)
+            .map(|sentinel| sentinels.ask(sentinel, "CLIENT LIST").matches("user=app").count())
+            .sum::<usize>()
+    };
+    assert!(connections() >= 2, "a majority is asked");
+    assert_eq!(cache.shutdown(Duration::from_secs(10)).await, 0);
+    eventually("no connection is left", async || connections() == 0).await;
 }
 
 /// A primary that was cut off from the sentinels and goes on answering this node.

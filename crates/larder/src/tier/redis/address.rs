@@ -130,9 +130,10 @@ impl Address {
         *self.accepted.lock() = Some(server.clone());
     }
 
-    /// Accepts none.
+    /// Accepts none. Connections to sentinels are closed.
     pub(super) fn reject(&self) {
         *self.accepted.lock() = None;
+        self.sentinels.iter().for_each(Sentinels::close);
     }
 
     /// The server is not a primary: it must not be read either.
@@ -182,7 +183,7 @@ impl Address {
         let server = identity.id();
         let role = field("role");
         if let (Some(sentinels), Some(place)) = (&self.sentinels, place) {
-            sentinels.reached(&server, place);
+            sentinels.reached(&server, place, self.accepted().as_ref());
         }
         Ok((Open { connection, identity, server, client_id, demotions, closed: Arc::default() }, role))
     }
@@ -220,6 +221,10 @@ impl Address {
     /// there are none.
     pub(super) async fn confirm(&self, server: &ServerId, since: Instant) -> Result<(), TierError> {
         let Some(sentinels) = &self.sentinels else { return Ok(()) };
+        if sentinels.has_fence && *server == Identity::default().id() {
+            let reason = "the user may not send INFO: the sentinels cannot confirm which server this is";
+            return Err(TierError::NoReply(reason.into()));
+        }
         sentinels.confirm(server, since).await.map_err(|unconfirmed| match unconfirmed {
             Unconfirmed::Elsewhere => {
                 sentinels.misled();

@@ -2,8 +2,8 @@
 //!
 //! An old primary that was cut off together with some clients goes on: it answers reads and writes until Sentinel reaches it
 //! again. So a reply of the server alone proves nothing. Sentinel promotes another server only when a quorum of its
-//! processes finds the primary down. Where the quorum is a majority, and a majority reports the same primary, up, no other
-//! server had been promoted when they were asked: the *fence* of heartbeats and mutations.
+//! processes finds the primary down. Where the quorum is a majority, each majority that names the next primary has a sentinel
+//! that named the former one until then: what was confirmed there came first. That is the *fence* of heartbeats and mutations.
 
 use super::values::{array, checked, text};
 use crate::tier::{ServerId, TierError};
@@ -38,14 +38,14 @@ pub(super) struct Sentinels {
     reached: Mutex<HashMap<ServerId, Place>>,
     /// Whether it was told that their quorum is too low.
     warned: AtomicBool,
-    /// When the last confirmation was asked for, and of which place.
-    confirmed: AsyncMutex<Option<(Instant, Place)>>,
+    /// When the last confirmation was asked for, of which place, and its result.
+    confirmed: AsyncMutex<Option<(Instant, Place, Result<(), Unconfirmed>)>>,
 }
 
 #[derive(Debug)]
 struct Sentinel {
     info: ConnectionInfo,
-    open: AsyncMutex<Option<Connection>>,
+    open: Mutex<Option<Connection>>,
 }
 
 /// Hides what the client library shows of a connection.
@@ -68,7 +68,7 @@ struct Report {
 }
 
 /// Why a server is not confirmed as the primary.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Unconfirmed {
     /// Another one is the primary.
     Elsewhere,
@@ -78,7 +78,7 @@ pub(super) enum Unconfirmed {
 
 impl Sentinels {
     pub(super) fn new(name: String, each: Vec<ConnectionInfo>, timeout: Duration, has_fence: bool) -> Self {
-        let each = each.into_iter().map(|info| Arc::new(Sentinel { info, open: AsyncMutex::default() }));
+        let each = each.into_iter().map(|info| Arc::new(Sentinel { info, open: Mutex::default() }));
         Sentinels {
             name,
             each: each.collect(),
@@ -136,17 +136,22 @@ impl Sentinels {
         self.first.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection to this server was opened at this place.
-    pub(super) fn reached(&self, server: &ServerId, place: Place) {
+    /// A connection to this server was opened at this place. That of the accepted one is never forgotten.
+    pub(super) fn reached(&self, server: &ServerId, place: Place, accepted: Option<&ServerId>) {
         let mut reached = self.reached.lock();
         if reached.len() >= MAX_REACHED {
-            reached.clear();
+            reached.retain(|known, _| Some(known) == accepted);
         }
         reached.insert(server.clone(), place);
     }
 
+    /// Closes the connections. The next question opens its own.
+    pub(super) fn close(&self) {
+        self.each.iter().for_each(|sentinel| *sentinel.open.lock() = None);
+    }
+
     /// Returns once a majority has reported this server as the primary, up, and was asked at `since` or later. Concurrent
-    /// callers share the questions.
+    /// callers share the questions, also those that get no answer.
     ///
     /// # Errors
     /// If no majority does. That says nothing about what the server has executed.
@@ -158,13 +163,16 @@ impl Sentinels {
             return Err(Unconfirmed::Unknown("the sentinels have named no such server".into()));
         };
         let mut confirmed = self.confirmed.lock().await;
-        if matches!(&*confirmed, Some((at, of)) if *at >= since && *of == place) {
-            return Ok(());
+        if let Some((at, of, result)) = &*confirmed
+            && *at >= since
+            && *of == place
+        {
+            return result.clone();
         }
         let asked = Instant::now();
-        self.ask_majority(&place).await?;
-        *confirmed = Some((asked, place));
-        Ok(())
+        let result = self.ask_majority(&place).await;
+        *confirmed = Some((asked, place, result.clone()));
+        result
     }
 
     /// Asks all, and waits for no more of them than decide.
@@ -259,7 +267,7 @@ impl Sentinel {
     /// Asks over the open connection, or over a new one.
     async fn ask(&self, command: &Cmd, limit: Duration) -> Result<Value, TierError> {
         let asking = timeout(limit, async {
-            let open = self.open.lock().await.as_ref().map(|open| open.0.clone());
+            let open = self.open.lock().as_ref().map(|open| open.0.clone());
             let mut connection = match open {
                 Some(open) => open,
                 None => self.connect().await?,
@@ -271,7 +279,7 @@ impl Sentinel {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no reply within {limit:?}"),
         };
-        *self.open.lock().await = None;
+        *self.open.lock() = None;
         Err(TierError::NoReply(format!("sentinel {}: {reason}", self.info.addr())))
     }
 
@@ -280,7 +288,7 @@ impl Sentinel {
         // The caller limits the time of all of it.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        *self.open.lock().await = Some(Connection(connection.clone()));
+        *self.open.lock() = Some(Connection(connection.clone()));
         Ok(connection)
     }
 }

@@ -1,6 +1,7 @@
 //! The addresses that a cache can be given.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
+use std::collections::HashSet;
 
 /// The port of a sentinel that names none.
 const SENTINEL_PORT: u16 = 26379;
@@ -106,9 +107,14 @@ fn parse_sentinels(scheme: &str, rest: &str) -> Result<Target, String> {
         let port = if has_port { String::new() } else { format!(":{SENTINEL_PORT}") };
         parse_server(&format!("{scheme}://{sentinel_user}{host}{port}"))
     };
+    let each = hosts.split(',').map(sentinel).collect::<Result<Vec<_>, _>>()?;
+    let mut places = HashSet::new();
+    if let Some(twice) = each.iter().find(|sentinel| !places.insert(sentinel.addr().to_string())) {
+        return Err(format!("the sentinel {} stands there twice: a majority counts each once", twice.addr()));
+    }
     Ok(Target::Sentinels {
         name: name.to_owned(),
-        each: hosts.split(',').map(sentinel).collect::<Result<_, _>>()?,
+        each,
         server: parse_server(&format!("{scheme}://{user}primary.invalid/{database}"))?,
     })
 }
@@ -197,6 +203,7 @@ mod tests {
     fn wrong_address_of_several_servers_names_what_is_wrong_and_no_password() {
         for (url, expected) in [
             ("redis+sentinel://a,b", "the name of the primary is missing"),
+            ("redis+sentinel://a,b,a:26379/shop", "the sentinel a:26379 stands there twice"),
             ("redis+sentinel://u:secret@a,b/", "the name of the primary is missing"),
             ("redis+sentinel://u:secret@a,,b/shop", "a sentinel has no host"),
             ("redis+sentinel://a/shop?password=secret", "unknown option \"password\""),
