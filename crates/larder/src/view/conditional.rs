@@ -230,8 +230,10 @@ impl<V: Send + Sync + 'static> ViewState<V> {
                     (CompareAndSet { key: redis_key.clone(), expected, action: CasAction::Remove }, false)
                 }
                 _ => {
+                    // Another node may have it in memory: Redis tells nobody what it evicts.
                     node.invalidate_memory(&memory_key);
-                    return Ok(Removal { existed: false, reach: Reach::Everywhere });
+                    let removed = coordinator.remove(vec![Operation::Remove(redis_key)]).await;
+                    return Ok(Removal { existed: false, reach: coordinator.reach(removed.map(drop))? });
                 }
             };
             node.invalidate_memory(&memory_key);

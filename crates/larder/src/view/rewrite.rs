@@ -20,7 +20,7 @@ use crate::node::sealing::OpenedEntry;
 use crate::node::validity::Proof;
 use crate::report::error::CacheError;
 use crate::report::events::EventKey;
-use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES};
+use crate::tier::{CasAction, CompareAndSet, Expiry, HEAD_BYTES, Operation};
 use crate::value::envelope::{Head, value_id};
 use crate::value::format::Id;
 use larder_engine::Op;
@@ -143,6 +143,8 @@ impl<V: Send + Sync + 'static> ViewState<V> {
             }
             Becomes::Nothing if expected.is_empty() => {
                 node.invalidate_memory_of(redis_key);
+                // Another node may have it in memory: Redis tells nobody what it evicts.
+                coordinator.remove(vec![Operation::Remove(redis_key.to_vec())]).await?;
                 return Ok(Some(Rewritten { entry: None, changed: false }));
             }
             Becomes::Nothing => (CasAction::Remove, None),

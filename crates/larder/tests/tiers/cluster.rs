@@ -412,33 +412,6 @@ async fn namespace_with_a_hash_tag_uses_one_primary() {
     }
 }
 
-/// A scan names no key: a server that was cut off from the others answers it, and does not have what its successor has.
-#[tokio::test]
-async fn deletion_by_pattern_at_a_primary_without_a_majority_is_queued() {
-    let Some(mut cluster) = Cluster::start_primaries(3) else { return };
-    let cache = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url()).build();
-    let cache = cache.expect("valid");
-    let view: View<str, u32> = cache.view("n");
-    view.delete("k").await.everywhere();
-    cache.delete_matched("n:*").await.everywhere();
-    let owner = cluster.owner_of("{shop}");
-    let others: Vec<_> = cluster.servers().filter(|server| *server != owner).collect();
-    others.iter().for_each(|server| cluster.pause(*server));
-    eventually("it is down", async || cluster.command(owner, "GET {shop}").starts_with("-CLUSTERDOWN")).await;
-    cache.delete_matched("n:*").await.queued();
-    others.iter().for_each(|server| cluster.resume(*server));
-    eventually("it is repeated", async || cache.coherence().pending_invalidations == 0).await;
-}
-
-#[tokio::test]
-async fn wrong_kind_of_address_names_the_right_one() {
-    let Some(cluster) = Cluster::start_primaries(1) else { return };
-    let Some((single, port)) = RedisServer::start_with_port("--port", &[]) else { return };
-    for (url, lacks, right) in [
-        (cluster.url().replace("+cluster", ""), Requirement::OneServer, "redis+cluster://"),
-        (format!("redis+cluster://127.0.0.1:{port}"), Requirement::Cluster, "redis://"),
-    ] {
-        let cache = over(url);
 /// The nodes of such a namespace listen to one primary, and to the one that receives the slot, though that owns others.
 #[tokio::test]
 async fn slot_of_a_hash_tag_moves_step_by_step() {
@@ -467,6 +440,33 @@ async fn slot_of_a_hash_tag_moves_step_by_step() {
     }
 }
 
+/// A scan names no key: a server that was cut off from the others answers it, and does not have what its successor has.
+#[tokio::test]
+async fn deletion_by_pattern_at_a_primary_without_a_majority_is_queued() {
+    let Some(mut cluster) = Cluster::start_primaries(3) else { return };
+    let cache = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url()).build();
+    let cache = cache.expect("valid");
+    let view: View<str, u32> = cache.view("n");
+    view.delete("k").await.everywhere();
+    cache.delete_matched("n:*").await.everywhere();
+    let owner = cluster.owner_of("{shop}");
+    let others: Vec<_> = cluster.servers().filter(|server| *server != owner).collect();
+    others.iter().for_each(|server| cluster.pause(*server));
+    eventually("it is down", async || cluster.command(owner, "GET {shop}").starts_with("-CLUSTERDOWN")).await;
+    cache.delete_matched("n:*").await.queued();
+    others.iter().for_each(|server| cluster.resume(*server));
+    eventually("it is repeated", async || cache.coherence().pending_invalidations == 0).await;
+}
+
+#[tokio::test]
+async fn wrong_kind_of_address_names_the_right_one() {
+    let Some(cluster) = Cluster::start_primaries(1) else { return };
+    let Some((single, port)) = RedisServer::start_with_port("--port", &[]) else { return };
+    for (url, lacks, right) in [
+        (cluster.url().replace("+cluster", ""), Requirement::OneServer, "redis+cluster://"),
+        (format!("redis+cluster://127.0.0.1:{port}"), Requirement::Cluster, "redis://"),
+    ] {
+        let cache = over(url);
         let view: View<str, u32> = cache.view("n");
         assert_eq!(fetched(&view, "k", 1).await, 1, "a fetch loads");
         assert_eq!(cache.coherence().mode, CoherenceMode::Unsupported(lacks));

@@ -2,7 +2,7 @@
 
 use crate::mutation::Mutation;
 use crate::{begun, cached, fetched, gated, node_with, over, pair};
-use larder::{CacheError, CoherenceMode, Event, Invalidation, Source, View};
+use larder::{CacheError, CoherenceMode, Event, Invalidation, Source, Update, View};
 use larder_testkit::{Gate, RedisServer, ScriptedProxy, eventually};
 use std::time::Duration;
 
@@ -304,5 +304,23 @@ async fn pattern_that_nodes_and_redis_might_read_differently_is_refused() {
             deleted if !is_refused => assert_eq!(deleted.everywhere(), 1, "a class ends with its pattern"),
             deleted => panic!("{pattern}: {deleted:?}"),
         }
+    }
+}
+
+/// Redis tells nobody what it evicts: what the caller does not find there other nodes may still have in memory.
+#[tokio::test]
+async fn evicted_value_is_removed_from_other_nodes_too() {
+    let Some(server) = RedisServer::start() else { return };
+    let (one, other) = (over(server.url()), over(server.url()));
+    let (a, b): (View<str, u32>, View<str, u32>) = (one.view("n"), other.view("n"));
+    for key in ["expired", "updated"] {
+        assert_eq!((fetched(&a, key, 1).await, cached(&b, key).await), (1, 1));
+        server.command(&format!("UNLINK test:n:{key}"));
+        assert_eq!(cached(&b, key).await, 1, "nobody tells it");
+        match key {
+            "expired" => assert!(!a.expire(key).await.everywhere()),
+            _ => assert!(!a.update(key, |_| Update::Remove).await.expect("it is removed").changed),
+        }
+        eventually("it is removed there", async || b.read(key).await.is_none()).await;
     }
 }
