@@ -4,20 +4,28 @@ use crate::mutation::Mutation;
 use crate::{cached, fetched, node_with};
 use larder::{Builder, Cache, Invalidation, View};
 use larder_testkit::{Cluster, RedisServer, eventually};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::net::{TcpListener, UnixStream};
 
 const MAX_LAG: Duration = Duration::from_millis(400);
 
 /// A primary and its replica.
 fn servers() -> Option<(RedisServer, RedisServer)> {
     let (primary, port) = RedisServer::start_with_port("--port", &[])?;
+    let (replica, _) = replica_of(port)?;
+    Some((primary, replica))
+}
+
+/// A replica of the server at this port, and its own port.
+fn replica_of(port: u16) -> Option<(RedisServer, u16)> {
     let of = format!("127.0.0.1 {port}");
     let options = ["--replicaof", &of, "--repl-diskless-sync-delay", "0"];
-    let (replica, _) = RedisServer::start_with_port("--port", &options)?;
-    larder_testkit::until("the replica has copied the primary", || {
+    let (replica, port) = RedisServer::start_with_port("--port", &options)?;
+    larder_testkit::until("the replica has copied the other server", || {
         replica.command("INFO replication").contains("master_link_status:up").then_some(())
     });
-    Some((primary, replica))
+    Some((replica, port))
 }
 
 /// A node that serves nothing from memory without a proof.
@@ -49,6 +57,40 @@ async fn primary_whose_replica_was_promoted_misleads_no_node_with_the_fence() {
     assert_eq!(fetched(&views[0], "k", 2).await, 2, "loaded");
     assert_eq!(views[1].read("k").await.as_deref(), Some(&1), "nobody tells this node");
     views[0].delete("other").await.queued();
+}
+
+/// A service that gives its name to the promoted server, and leaves the connections to the former one open.
+#[tokio::test]
+async fn node_follows_an_address_that_leads_to_the_promoted_server() {
+    let Some((former, port)) = RedisServer::start_with_port("--port", &[]) else { return };
+    let (promoted, port) = replica_of(port).expect("as above");
+    // The fence needs a replica of the next primary too.
+    let _last = replica_of(port).expect("as above");
+    let leads_to = Arc::new(Mutex::new(former.socket()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("redis://{}", listener.local_addr().expect("bound"));
+    let place = leads_to.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let socket = place.lock().expect("no panic").clone();
+            tokio::spawn(async move {
+                let mut server = UnixStream::connect(socket).await?;
+                tokio::io::copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    let cache = node(url, |options| options.replica_fence(1));
+    let view: View<str, u32> = cache.view("n");
+    view.write("k", 1).await.everywhere();
+
+    assert_eq!(promoted.command("REPLICAOF NO ONE"), "+OK\r\n");
+    *leads_to.lock().expect("no panic") = promoted.socket();
+    eventually("it writes to the promoted server", async || {
+        view.write("k", 2).await.is_ok_and(|reach| reach.is_everywhere())
+    })
+    .await;
+    assert!(promoted.command("GET test:n:k") != former.command("GET test:n:k"));
+    eventually("its memory is trusted", async || cache.coherence().memory_trusted).await;
 }
 
 #[tokio::test]

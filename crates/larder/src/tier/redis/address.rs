@@ -246,6 +246,17 @@ impl Address {
         }
     }
 
+    /// Whether a new connection leads to another primary than this one. Sentinels and clusters tell that by themselves.
+    pub(super) async fn leads_elsewhere(&self, server: &ServerId) -> bool {
+        let has_no_guide = self.sentinels.is_none() && self.expected == Mode::Single;
+        has_no_guide && self.open(AsyncConnectionConfig::new()).await.is_ok_and(|open| open.server != *server)
+    }
+
+    /// The longest that [`Address::open_accepted`] takes, with one request after it.
+    pub(super) fn open_limit(&self) -> Duration {
+        self.connect_timeout + 2 * self.timeout
+    }
+
     /// Gets the credentials, asks for the place, resolves the host, connects and authenticates.
     async fn connect(
         &self,

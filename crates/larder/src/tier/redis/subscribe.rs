@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// How often a server that replicas do not acknowledge is looked for anew.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// After so long without a reply a server may have been a replica, and be a primary again.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -38,8 +40,9 @@ pub(super) async fn subscribe(
     // Some users may not ask.
     let info = text(answers.next().unwrap_or_default()).unwrap_or_default();
     needed.into_iter().zip(answers).try_for_each(|(needed, answer)| requirements::check(needed, answer))?;
-    let (may_evict, replied) = (may_evict(&info), Mutex::new(opened_at));
-    Ok(ServerSubscription { open, address: address.clone(), options, may_evict, replied })
+    let (replied, probed) = (Mutex::new(opened_at), Mutex::new(opened_at));
+    let may_evict = may_evict(&info);
+    Ok(ServerSubscription { open, address: address.clone(), options, may_evict, replied, probed })
 }
 
 fn dispatch(handler: &dyn PushHandler, push: &PushInfo) {
@@ -66,6 +69,8 @@ pub(super) struct ServerSubscription {
     may_evict: bool,
     /// When the last heartbeat was sent that got a reply.
     replied: Mutex<Instant>,
+    /// When the address was tried last while replicas did not acknowledge.
+    probed: Mutex<Instant>,
 }
 
 /// Whether a server with this INFO evicts keys that have no time to live.
@@ -105,17 +110,17 @@ impl ServerSubscription {
         key().map(|key| Acknowledged { fence, key })
     }
 
-    /// Sends a heartbeat, which reads the clock of the ledger if the server has that.
-    pub(super) async fn pulse(
-        &self,
-        ledger: Option<&[u8]>,
-        marker: MarkerRequest,
     /// Sends commands over the connection of the subscription, also if the server is not accepted. Returns the last reply.
     pub(super) async fn ask(&self, pipeline: &Pipeline) -> Result<Value, TierError> {
         let answers = send(&mut self.open.connection.clone(), pipeline).await?;
         Ok(answers.into_iter().next_back().unwrap_or_default())
     }
 
+    /// Sends a heartbeat, which reads the clock of the ledger if the server has that.
+    pub(super) async fn pulse(
+        &self,
+        ledger: Option<&[u8]>,
+        marker: MarkerRequest,
         acknowledged: Option<Acknowledged>,
     ) -> Result<Pulse, TierError> {
         let mut connection = self.open.connection.clone();
@@ -134,6 +139,10 @@ impl ServerSubscription {
             return Err(TierError::NoReply("another server is the primary".into()));
         }
         *self.replied.lock() = sent;
+        if acknowledged.is_err() && self.is_replaced().await {
+            self.address.demoted();
+            return Err(TierError::NoReply("the address leads to another server".into()));
+        }
         match confirmed.and(acknowledged) {
             Ok(()) if pulse.doubt.is_none() => self.address.confirmed(server, sent + self.options.max_lag),
             Ok(()) => {}
@@ -143,6 +152,21 @@ impl ServerSubscription {
             }
         }
         Ok(pulse)
+    }
+}
+
+impl ServerSubscription {
+    /// Whether the address leads to another server by now: one whose replicas have left it goes on to answer, so nothing else
+    /// would end the connections to it. Asked once in a while.
+    async fn is_replaced(&self) -> bool {
+        {
+            let mut probed = self.probed.lock();
+            if probed.elapsed() < PROBE_INTERVAL {
+                return false;
+            }
+            *probed = Instant::now();
+        }
+        self.address.leads_elsewhere(&self.open.server).await
     }
 }
 
