@@ -9,11 +9,16 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, Value};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// Consecutive timeouts after which a connection is abandoned. One timeout is no reason: the commands on an abandoned
 /// connection must not be executed after later ones.
 const MAX_TIMEOUTS: u32 = 3;
+/// An attempt to open a connection ends within its own limits, unless its runtime does not run: it may be alive, and driven by
+/// nobody. Nobody waits longer than this beyond the limits.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// One connection, which is opened when it is needed, and again when it is lost.
 #[derive(Default)]
@@ -137,12 +142,23 @@ impl Connector {
         // Twice, because the runtime of the first attempt may end meanwhile.
         for _ in 0..2 {
             let attempt = self.attempt(address);
-            _ = attempt.end.acquire().await;
+            if timeout(address.open_limit() + GRACE, attempt.end.acquire()).await.is_err() {
+                self.give_up(&attempt);
+                break;
+            }
             if let Some(result) = attempt.result.get() {
                 return result.clone();
             }
         }
-        Err(TierError::NoReply("the runtime that was to open a connection has ended".into()))
+        Err(TierError::NoReply("the runtime that was to open a connection does not run".into()))
+    }
+
+    /// The next caller makes another attempt.
+    fn give_up(&self, attempt: &Arc<Attempt>) {
+        let mut last = self.attempt.lock();
+        if last.as_ptr() == Arc::as_ptr(attempt) {
+            *last = Weak::new();
+        }
     }
 
     /// The attempt under way, or a new one.
@@ -180,6 +196,11 @@ impl Slot {
         self.timeouts.store(0, Ordering::Relaxed);
         let opened = Arc::new(opened);
         *self.open.lock() = Some(opened.clone());
+        // Another server may have been accepted while this connection was being opened, and found none to drop.
+        if address.accepted().as_ref() != Some(&opened.server) {
+            self.abandon(&opened);
+            return Err(TierError::NoReply("another server was accepted meanwhile".into()));
+        }
         Ok(opened)
     }
 
@@ -196,11 +217,6 @@ impl Slot {
         let mut open = self.open.lock();
         if open.as_ref().is_some_and(|open| open.client_id == which.client_id) {
             *open = None;
-        // Another server may have been accepted while this connection was being opened, and found none to drop.
-        if address.accepted().as_ref() != Some(&opened.server) {
-            self.abandon(&opened);
-            return Err(TierError::NoReply("another server was accepted meanwhile".into()));
-        }
             let (run, client_id) = (which.identity.run.clone(), which.client_id);
             *self.abandoned.lock() = (client_id != 0).then_some(Abandoned { run, client_id });
         }
