@@ -118,3 +118,30 @@ fn next_runtime_opens_connections_of_its_own() {
     }
     assert_eq!(cache.stats().redis.map(|redis| redis.errors), Some(0));
 }
+
+/// It began to open a connection, and is neither driven nor dropped: its task stays.
+#[tokio::test]
+async fn runtime_that_is_left_holds_nobody_up_for_ever() {
+    let Some(server) = RedisServer::start() else { return };
+    let cache = node_with(server.url(), |options| {
+        options.redis_connections(1).redis_timeout(Duration::from_millis(100))
+    });
+    let view: View<str, u32> = cache.view("n");
+    // This opens the connections of mutations and announcements, and none of lookups.
+    view.delete("k").await.everywhere();
+    server.pause();
+    let reader = view.clone();
+    let left = std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let read = runtime.block_on(async { timeout(Duration::from_millis(5), reader.read("k")).await });
+        assert!(read.is_err(), "the server hangs");
+        runtime
+    });
+    let left = left.join().expect("no panic");
+    server.resume();
+    let other = over(server.url());
+    let elsewhere: View<str, u32> = other.view("n");
+    elsewhere.write("k", 2).await.everywhere();
+    eventually("it is read", async || view.read("k").await.as_deref() == Some(&2)).await;
+    left.shutdown_background();
+}

@@ -38,8 +38,16 @@ pub(super) struct Sentinels {
     reached: Mutex<HashMap<ServerId, Place>>,
     /// Whether it was told that their quorum is too low.
     warned: AtomicBool,
-    /// When the last confirmation was asked for, of which place, and its result.
-    confirmed: AsyncMutex<Option<(Instant, Place, Result<(), Unconfirmed>)>>,
+    /// What a majority said last.
+    confirmed: AsyncMutex<Option<Confirmation>>,
+}
+
+/// Whether a majority has confirmed the primary at a place.
+#[derive(Debug)]
+struct Confirmation {
+    asked_at: Instant,
+    place: Place,
+    result: Result<(), Unconfirmed>,
 }
 
 #[derive(Debug)]
@@ -163,15 +171,15 @@ impl Sentinels {
             return Err(Unconfirmed::Unknown("the sentinels have named no such server".into()));
         };
         let mut confirmed = self.confirmed.lock().await;
-        if let Some((at, of, result)) = &*confirmed
-            && *at >= since
-            && *of == place
+        if let Some(last) = &*confirmed
+            && last.asked_at >= since
+            && last.place == place
         {
-            return result.clone();
+            return last.result.clone();
         }
-        let asked = Instant::now();
+        let asked_at = Instant::now();
         let result = self.ask_majority(&place).await;
-        *confirmed = Some((asked, place, result.clone()));
+        *confirmed = Some(Confirmation { asked_at, place, result: result.clone() });
         result
     }
 
