@@ -21,6 +21,12 @@ fn pair(cluster: &Cluster) -> [(Cache, View<str, u32>); 2] {
     })
 }
 
+/// A node whose namespace is a hash tag.
+fn tagged(cluster: &Cluster) -> Cache {
+    let options = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url());
+    options.max_lag(Duration::from_millis(400)).build().expect("valid")
+}
+
 /// Waits until every node has proved to itself that it misses nothing.
 async fn trusted<'c>(caches: impl IntoIterator<Item = &'c Cache> + Clone) {
     eventually("memory is trusted", async || {
@@ -391,10 +397,7 @@ async fn deletion_by_pattern_finds_keys_of_a_slot_that_moves() {
 #[tokio::test]
 async fn namespace_with_a_hash_tag_uses_one_primary() {
     let Some(cluster) = Cluster::start_primaries(3) else { return };
-    let caches = [(); 2].map(|()| {
-        let options = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url());
-        options.max_lag(Duration::from_millis(400)).build().expect("valid")
-    });
+    let caches = [(); 2].map(|()| tagged(&cluster));
     let [a, b]: [View<str, u32>; 2] = caches.each_ref().map(|cache| cache.view("n"));
     for key in ["k1", "k2", "k3", "k4"] {
         assert_eq!((fetched(&a, key, 1).await, cached(&b, key).await), (1, 1));
@@ -416,10 +419,7 @@ async fn namespace_with_a_hash_tag_uses_one_primary() {
 #[tokio::test]
 async fn slot_of_a_hash_tag_moves_step_by_step() {
     let Some(cluster) = Cluster::start_primaries(3) else { return };
-    let caches = [(); 2].map(|()| {
-        let options = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url());
-        options.max_lag(Duration::from_millis(400)).build().expect("valid")
-    });
+    let caches = [(); 2].map(|()| tagged(&cluster));
     let [a, b]: [View<str, u32>; 2] = caches.each_ref().map(|cache| cache.view("n"));
     assert_eq!((fetched(&a, "k", 1).await, cached(&b, "k").await), (1, 1));
     trusted(&caches).await;
@@ -444,8 +444,7 @@ async fn slot_of_a_hash_tag_moves_step_by_step() {
 #[tokio::test]
 async fn deletion_by_pattern_at_a_primary_without_a_majority_is_queued() {
     let Some(mut cluster) = Cluster::start_primaries(3) else { return };
-    let cache = Cache::builder("{shop}").ttl(Duration::from_secs(60)).redis(cluster.url()).build();
-    let cache = cache.expect("valid");
+    let cache = tagged(&cluster);
     let view: View<str, u32> = cache.view("n");
     view.delete("k").await.everywhere();
     cache.delete_matched("n:*").await.everywhere();

@@ -7,8 +7,7 @@
 //!   nothing was missed.** So it does not matter which of them executed an invalidation, and a slot that moves between them
 //!   changes nothing but the way of requests.
 //! - **A new primary is no secret.** What it executes is announced also at the server that redirected there and, for a
-//!   minute after the set of primaries has changed, at all of them: a node that does not listen to the new one yet hears it
-//!   from another. Maps are read every ten seconds, and memory is not trusted by an older one than thirty seconds.
+//!   minute after its first slot, at all of them: a node that does not listen to the new one yet hears it from another. Maps are read every ten seconds, and memory is not trusted by an older one than thirty seconds.
 //!
 //! ```text
 //! router         splits commands by the owner of their keys, follows MOVED and ASK
