@@ -19,6 +19,8 @@ pub(super) struct SlotMap {
     pub(super) others: Vec<Arc<Member>>,
     /// How many slots each of them owns.
     counts: Vec<usize>,
+    /// The configuration epoch of each of them, which rises when it gets a slot of another one.
+    epochs: Vec<u64>,
     /// The index of the owner of each slot.
     by_slot: Box<[Option<u16>; SLOTS]>,
     /// The slots that move.
@@ -35,6 +37,7 @@ impl SlotMap {
             owners: Vec::new(),
             others: Vec::new(),
             counts: Vec::new(),
+            epochs: Vec::new(),
             by_slot,
             moving: SlotSet::new(),
             asked_at: None,
@@ -102,6 +105,9 @@ impl SlotMap {
             }
         }
         let counts = owned.iter().map(|(_, slots)| slots.len()).collect();
+        let told = |owner: &Member| places.get(&owner.id).map(|(epoch, _)| *epoch);
+        let epochs =
+            owned.iter().map(|(owner, _)| told(owner).or_else(|| former.epoch(owner)).unwrap_or(0)).collect();
         let owners: Vec<_> = owned.into_iter().map(|(owner, _)| owner).collect();
         let mut others: Vec<Arc<Member>> = Vec::new();
         for primary in primaries().filter(|primary| primary.works) {
@@ -110,7 +116,7 @@ impl SlotMap {
                 others.push(other);
             }
         }
-        SlotMap { owners, others, counts, by_slot, moving, asked_at: Some(asked_at) }
+        SlotMap { owners, others, counts, epochs, by_slot, moving, asked_at: Some(asked_at) }
     }
 
     /// Whether both have the same owner for a slot.
@@ -122,10 +128,18 @@ impl SlotMap {
         self.by_slot[usize::from(slot)].map(|index| &self.owners[usize::from(index)])
     }
 
+    fn index_of(&self, member: &Arc<Member>) -> Option<usize> {
+        self.owners.iter().position(|owner| Arc::ptr_eq(owner, member))
+    }
+
     /// How many slots a server owns.
     pub(super) fn slots_of(&self, member: &Arc<Member>) -> usize {
-        let index = self.owners.iter().position(|owner| Arc::ptr_eq(owner, member));
-        index.map_or(0, |index| self.counts[index])
+        self.index_of(member).map_or(0, |index| self.counts[index])
+    }
+
+    /// The configuration epoch of an owner.
+    fn epoch(&self, member: &Arc<Member>) -> Option<u64> {
+        self.index_of(member).map(|index| self.epochs[index])
     }
 
     /// The key whose write the replicas of a server acknowledge, in a slot of its own, best one that does not move. `None` if
@@ -152,11 +166,16 @@ impl SlotMap {
         self.asked_at.is_some_and(|asked_at| asked_at >= time)
     }
 
-    /// The slots whose owners differ.
-    pub(super) fn difference(&self, other: &SlotMap) -> SlotSet {
+    /// The slots that may have moved since the other map: those that have another owner, and all of an owner that got slots
+    /// meanwhile. One of these may have been elsewhere and have come back.
+    pub(super) fn moved_since(&self, before: &SlotMap) -> SlotSet {
+        let is_as_before = |owner| self.epoch(owner) == before.epoch(owner);
+        let is_as_before: Vec<bool> = self.owners.iter().map(is_as_before).collect();
         let mut moved = SlotSet::new();
         for slot in 0..SLOTS as u16 {
-            if !self.agrees(other, slot) {
+            let has_stayed =
+                self.by_slot[usize::from(slot)].is_none_or(|index| is_as_before[usize::from(index)]);
+            if !has_stayed || !self.agrees(before, slot) {
                 moved.insert(slot);
             }
         }
@@ -260,7 +279,7 @@ mod tests {
             members.map(&[view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])], &SlotMap::empty());
         let map = members.map(&[view(&[("b", 2, Some(100..=149))]), view(&[("d", 0, None)])], &former);
         assert_eq!([0, 100, 150].map(|slot| owner_of(&map, slot)), ["a", "b", "b"].map(Some));
-        assert!(map.difference(&former).is_empty());
+        assert!(map.moved_since(&former).is_empty());
         assert_eq!(map.others.iter().map(|other| &*other.id).collect::<Vec<_>>(), ["d"]);
     }
 
@@ -284,13 +303,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn difference_has_the_slots_that_moved() {
+    async fn slots_that_may_have_moved_are_those_of_who_got_some() {
         let members = Members::default();
         let before =
             members.map(&[view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])], &SlotMap::empty());
-        let after = members.map(&[view(&[("a", 1, Some(0..=97)), ("b", 3, Some(98..=199))])], &before);
-        let mut moved = SlotSet::new();
-        [98, 99].into_iter().for_each(|slot| moved.insert(slot));
-        assert_eq!(after.difference(&before), moved);
+        let moved = |views: &[View]| members.map(views, &before).moved_since(&before);
+        let set = |slots: std::ops::RangeInclusive<u16>| {
+            let mut set = SlotSet::new();
+            set.insert_all(slots);
+            set
+        };
+        assert!(moved(&[view(&[("a", 1, Some(0..=99)), ("b", 2, Some(100..=199))])]).is_empty());
+        let got = moved(&[view(&[("a", 1, Some(0..=97)), ("b", 3, Some(98..=199))])]);
+        assert_eq!(got, set(98..=199));
+        // One that it gave away between the maps has come back.
+        let same = moved(&[view(&[("a", 4, Some(0..=99)), ("b", 2, Some(100..=199))])]);
+        assert_eq!(same, set(0..=99));
     }
 }

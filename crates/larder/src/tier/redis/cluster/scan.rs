@@ -24,7 +24,7 @@ pub(super) struct ClusterScan<'a> {
     /// The position of the server, and the cursor there.
     at: (usize, u64),
     passes: u32,
-    /// The slots that have moved in every pass before.
+    /// The slots that may have moved in every pass before.
     unsure: Option<SlotSet>,
     has_ended: bool,
 }
@@ -81,7 +81,7 @@ impl ClusterScan<'_> {
     /// All servers are scanned.
     async fn end_pass(&mut self, before: &SlotMap) -> Result<(), TierError> {
         let after = self.cluster.refresh(Instant::now()).await?;
-        let mut moved = after.difference(before);
+        let mut moved = after.moved_since(before);
         moved.add(&before.moving);
         moved.add(&after.moving);
         if let Some(unsure) = &self.unsure {
