@@ -362,6 +362,23 @@ mod tests {
         assert!(log.blocks(b"heard") && log.blocks(b"late"));
     }
 
+    /// The next server is accepted some time after the recent invalidations were queued again.
+    #[test]
+    fn what_the_former_server_confirms_until_then_is_queued_again() {
+        let (clock, hand) = Clock::manual();
+        let log = ReplayLog::new(clock.clone());
+        log.confirm([key("before")], log.next_seq());
+        hand.advance(Duration::from_secs(1));
+        let replaced_at = clock.now();
+        log.requeue_recent(Some(Duration::ZERO));
+        let under_way = log.next_seq();
+        log.confirm([key("between")], log.next_seq());
+        assert!(!log.blocks(b"between"));
+        assert_eq!(log.requeue_since(replaced_at).1, [key("between")]);
+        log.confirm([key("under way")], under_way);
+        assert!([&b"before"[..], b"between", b"under way"].iter().all(|key| log.blocks(key)));
+    }
+
     #[test]
     fn mutation_that_started_before_requeue_is_queued_again() {
         let log = ReplayLog::new(Clock::monotonic());

@@ -162,7 +162,7 @@ impl Coordinator {
     ) {
         let Some(redis) = &self.node.redis else { return };
         let is_replaced = redis.tier.accepted().is_some_and(|accepted| subscription.replaces(&accepted));
-        let requeued_at = self.node.now();
+        let replaced_at = self.node.now();
         if is_replaced {
             self.requeue_recent(pulse);
         }
@@ -172,7 +172,7 @@ impl Coordinator {
         redis.tier.accept(subscription.server());
         if is_replaced {
             // The former server has executed mutations until now.
-            let (seq, requeued) = self.replay_log.requeue_since(requeued_at);
+            let (seq, requeued) = self.replay_log.requeue_since(replaced_at);
             self.apply_locally(&requeued, seq);
         }
         redis.breaker.succeeded();

@@ -313,7 +313,7 @@ async fn hung_primary_ends_trust_and_delays_no_other_slot() {
     eventually("the announcement is heard", async || b.read(lost).await.as_deref() == Some(&2)).await;
 }
 
-/// It has not received all that was sent before it was left: the system goes on to send that.
+/// What the node sent before it left the primary may still be on its way, and must not be executed after what comes later.
 #[tokio::test]
 async fn connection_to_a_primary_that_was_missing_is_killed() {
     let Some(mut cluster) = Cluster::start_primaries(3) else { return };

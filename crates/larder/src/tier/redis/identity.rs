@@ -36,6 +36,11 @@ impl Identity {
         ServerId(format!("{}-{}", self.run, self.history))
     }
 
+    /// Whether a server with this id has told anything of itself. Those that have not cannot be told apart.
+    pub(super) fn is_known(server: &ServerId) -> bool {
+        server.0 != "-"
+    }
+
     /// Whether this is still the history of the server, by its reply to `INFO replication`. Yes if it does not tell.
     pub(super) fn has_history(&self, reply: Value) -> bool {
         let now = Identity::of("", &text(reply).unwrap_or_default()).history;

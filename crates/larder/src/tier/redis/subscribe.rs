@@ -153,9 +153,7 @@ impl ServerSubscription {
         }
         Ok(pulse)
     }
-}
 
-impl ServerSubscription {
     /// Whether the address leads to another server by now: one whose replicas have left it goes on to answer, so nothing else
     /// would end the connections to it. Asked once in a while.
     async fn is_replaced(&self) -> bool {

@@ -124,16 +124,14 @@ impl Wire {
         if world.rng.chance(ABANDONED_LOST) {
             return self.close();
         }
-        let is_stalled = world.stalled_until(self.node, self.machine).is_some();
-        let pause = if is_stalled { world.rng.ms(0..MAX_RESEND_MS) } else { Duration::ZERO };
+        let stalled = world.stalled_until(self.node, self.machine);
+        let resent = stalled.map(|open| open + world.rng.ms(0..MAX_RESEND_MS));
         let mut line = self.line();
         line.is_abandoned = true;
         line.replies.clear();
-        let open = world.stalled_until(self.node, self.machine).unwrap_or_else(Instant::now);
-        line.requests
-            .front_mut()
-            .into_iter()
-            .for_each(|(arrives, _)| *arrives = (open + pause).max(*arrives));
+        if let (Some(resent), Some((arrives, _))) = (resent, line.requests.front_mut()) {
+            *arrives = resent.max(*arrives);
+        }
     }
 
     /// Takes complete commands out of what has been sent. They arrive later.

@@ -108,17 +108,19 @@ impl Cluster {
         let former = self.map();
         let map = Arc::new(SlotMap::new(views, &former, asked_at, |id, place| self.member(id, place)));
         let mut state = self.state.lock();
-        let tag = state.listening.as_ref().filter(|(listening, _)| hash_tag(&listening.prefix).is_some());
-        let moving =
-            tag.map(|(listening, _)| slot_of(&listening.prefix)).filter(|slot| map.moving.contains(*slot));
-        state.importing.retain(|member| {
-            let is_one_of = |members: &[Arc<Member>]| members.iter().any(|other| Arc::ptr_eq(other, member));
-            // The slot of the namespace may go to a server that owns others.
-            is_one_of(&map.others) || moving.is_some() && is_one_of(&map.owners)
+        let is_one_of = |members: &[Arc<Member>], member: &Arc<Member>| {
+            members.iter().any(|one| Arc::ptr_eq(one, member))
+        };
+        // The one slot of a namespace with a hash tag may go to a server that owns others.
+        let tag_moves = state.listening.as_ref().is_some_and(|(listening, _)| {
+            hash_tag(&listening.prefix).is_some() && map.moving.contains(slot_of(&listening.prefix))
         });
-        for member in state.members.values() {
-            member.record_ownership(map.owners.iter().any(|owner| Arc::ptr_eq(owner, member)));
-        }
+        let may_import = |member: &Arc<Member>| {
+            is_one_of(&map.others, member) || tag_moves && is_one_of(&map.owners, member)
+        };
+        state.importing.retain(may_import);
+        let members = state.members.values();
+        members.for_each(|member| member.record_ownership(is_one_of(&map.owners, member)));
         state.map = map.clone();
         // Those that nothing refers to any more.
         state.members.retain(|_, member| Arc::strong_count(member) > 1);
